@@ -1,0 +1,140 @@
+//! Measures ringscope against named peers and kills it on purpose, and prints
+//! what came of it: a table, or one JSON object with `--json`.
+//!
+//! Nothing here is a pass or a fail beyond what a figure takes for granted: a
+//! run whose spans were lost, or whose traces did not open, exits with 1.
+
+mod child;
+mod counter;
+#[cfg(feature = "recorder")]
+mod crash;
+mod floor;
+mod machine;
+mod process_cost;
+mod quantile;
+mod record;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
+
+#[derive(Parser)]
+#[command(name = "ringscope-benches", about, version)]
+/// Measures ringscope against named peers, as ratios taken in one run.
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The price of recording a span, here and in the libraries it competes with
+    Record(Options),
+    /// What is left of a recording whose process is killed
+    #[cfg(feature = "recorder")]
+    Crash {
+        #[command(flatten)]
+        options: Options,
+        /// How many processes to kill
+        #[arg(long, default_value_t = 200)]
+        trials: u64,
+        /// Repeat a run that printed this seed
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// One measurement in a process of its own; started by the others
+    #[command(hide = true)]
+    Child { task: String, result: PathBuf },
+}
+
+/// Options of every bench.
+#[derive(Args)]
+struct Options {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// End within 45 s and name what was left out
+    #[arg(long)]
+    quick: bool,
+    /// Where to write traces; the disk under it is the one measured
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Options {
+    fn scratch(&self) -> Result<tempfile::TempDir> {
+        let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        tempfile::Builder::new()
+            .prefix("ringscope-benches-")
+            .tempdir_in(&dir)
+            .with_context(|| format!("{}: cannot create a directory for traces", dir.display()))
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a child process is started for.
+#[derive(Deserialize, Serialize)]
+enum Task {
+    Record(record::Task),
+    #[cfg(feature = "recorder")]
+    Crash(crash::Load),
+}
+
+fn run(cli: &Cli) -> Result<ExitCode> {
+    match &cli.what {
+        What::Record(options) => {
+            let scratch = options.scratch()?;
+            let figures = record::run(options.quick, scratch.path())?;
+            print(options, &figures, || record::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
+        #[cfg(feature = "recorder")]
+        What::Crash { options, trials, seed } => {
+            let scratch = options.scratch()?;
+            let figures = crash::run(options.quick, *trials, *seed, scratch.path())?;
+            print(options, &figures, || crash::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
+        What::Child { task, result } => {
+            let answer = match serde_json::from_str(task).context("task of a child")? {
+                Task::Record(task) => record::answer(&task, &child::scratch(result))?,
+                #[cfg(feature = "recorder")]
+                Task::Crash(load) => serde_json::to_value(crash::be_killed(&load)?)?,
+            };
+            std::fs::write(result, serde_json::to_string(&answer)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn print(
+    options: &Options,
+    figures: &impl Serialize,
+    table: impl FnOnce() -> String,
+) -> Result<()> {
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(figures)?);
+    } else {
+        println!("{}", table());
+    }
+    Ok(())
+}
+
+fn complain(complaints: &[String]) -> ExitCode {
+    for complaint in complaints {
+        eprintln!("{complaint}");
+    }
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,62 @@
+//! `tracing` with a registry and a layer that does nothing: what any subscriber
+//! built on `tracing-subscriber` starts from. Not started, it is `tracing`
+//! without a subscriber, the figure for off.
+
+use std::path::Path;
+
+use anyhow::Result;
+use tracing::info_span;
+use tracing_subscriber::layer::Layer;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::registry::Registry;
+
+use crate::record::subject::{NEST, Outcome, Session, Subject};
+
+pub(crate) struct TracingNoop;
+
+struct Subscribed;
+
+struct NoOp;
+
+impl Layer<Registry> for NoOp {}
+
+impl Subject for TracingNoop {
+    fn name(&self) -> &'static str {
+        "tracing-noop"
+    }
+
+    fn setup(&self) -> &'static str {
+        "tracing registry with a layer that does nothing; create, enter, exit, close"
+    }
+
+    fn start(&self, _dir: &Path) -> Result<Box<dyn Session>> {
+        tracing_subscriber::registry().with(NoOp).try_init()?;
+        Ok(Box::new(Subscribed))
+    }
+
+    fn burst(&self, spans: u32) {
+        for _ in 0..spans {
+            let _span = info_span!("span").entered();
+        }
+    }
+
+    fn nested_burst(&self, outers: u32) {
+        for _ in 0..outers {
+            let _outer = info_span!("outer").entered();
+            for _ in 0..NEST - 1 {
+                let _inner = info_span!("inner").entered();
+            }
+        }
+    }
+
+    fn around(&self, work: &mut dyn FnMut()) {
+        let _span = info_span!("span").entered();
+        work();
+    }
+}
+
+impl Session for Subscribed {
+    fn finish(self: Box<Self>) -> Result<Outcome> {
+        Ok(Outcome::default())
+    }
+}

@@ -1,0 +1,166 @@
+//! Names: static strings with ids that mean the same in the whole recording (SPEC 8.4).
+
+use crate::limits::MAX_NAME_BYTES;
+use crate::little_endian::{u16_at, u32_at};
+use std::collections::BTreeMap;
+
+const HEAD: usize = 8;
+const TEXT: u8 = 0;
+const CALL_SITE: u8 = 1;
+const CUT: u8 = 1;
+
+/// Appends the text of a name, cut at 1,024 bytes.
+pub fn push_name(out: &mut Vec<u8>, id: u32, text: &str) {
+    let mut end = text.len().min(MAX_NAME_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let flags = if end < text.len() { CUT } else { 0 };
+    push_entry(out, id, TEXT, flags, &text.as_bytes()[..end]);
+}
+
+/// Appends a place in the source where a name is used; `file` and `module` are
+/// the ids of names.
+pub fn push_call_site(out: &mut Vec<u8>, name: u32, line: u32, file: u32, module: u32) {
+    let mut body = [0; 12];
+    body[0..4].copy_from_slice(&line.to_le_bytes());
+    body[4..8].copy_from_slice(&file.to_le_bytes());
+    body[8..12].copy_from_slice(&module.to_le_bytes());
+    push_entry(out, name, CALL_SITE, 0, &body);
+}
+
+fn push_entry(out: &mut Vec<u8>, id: u32, kind: u8, flags: u8, body: &[u8]) {
+    out.extend_from_slice(&id.to_le_bytes());
+    out.extend_from_slice(&(body.len() as u16).to_le_bytes());
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(body);
+}
+
+/// A place in the source where a name is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallSiteEntry {
+    /// Line in the file.
+    pub line: u32,
+    /// Id of the file's name.
+    pub file: u32,
+    /// Id of the module path's name.
+    pub module: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Name {
+    text: Option<Box<str>>,
+    cut: bool,
+    call_sites: Vec<CallSiteEntry>,
+}
+
+/// The names of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    by_id: BTreeMap<u32, Name>,
+}
+
+impl Names {
+    /// The text of a name.
+    pub fn get(&self, id: u32) -> Option<&str> {
+        self.by_id.get(&id)?.text.as_deref()
+    }
+
+    /// Whether the text of a name was longer than the format takes.
+    pub fn was_cut(&self, id: u32) -> bool {
+        self.by_id.get(&id).is_some_and(|name| name.cut)
+    }
+
+    /// Where in the source a name is used.
+    pub fn call_sites(&self, id: u32) -> &[CallSiteEntry] {
+        self.by_id.get(&id).map_or(&[], |name| &name.call_sites)
+    }
+
+    /// How many names have a text.
+    pub fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// Whether no name has a text.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Ids and texts, by rising id.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.by_id.iter().filter_map(|(id, name)| Some((*id, name.text.as_deref()?)))
+    }
+
+    /// Takes in packed entries, the later ones replacing the earlier. Returns
+    /// the bytes that could not be read: from the first entry that reaches past
+    /// the end, or belongs to a name longer than the format takes.
+    pub fn absorb(&mut self, entries: &[u8]) -> usize {
+        for entry in Entries::new(entries) {
+            let Entry { id, kind, flags, body } = match entry {
+                Ok(entry) => entry,
+                Err(rest) => return rest,
+            };
+            match kind {
+                TEXT => {
+                    let name = self.by_id.entry(id).or_default();
+                    name.text = Some(String::from_utf8_lossy(body).into());
+                    name.cut = flags & CUT != 0;
+                }
+                CALL_SITE if body.len() >= 12 => {
+                    let sites = &mut self.by_id.entry(id).or_default().call_sites;
+                    let site = CallSiteEntry {
+                        line: u32_at(body, 0),
+                        file: u32_at(body, 4),
+                        module: u32_at(body, 8),
+                    };
+                    if !sites.contains(&site) {
+                        sites.push(site);
+                    }
+                }
+                _ => {}
+            }
+        }
+        0
+    }
+}
+
+struct Entry<'a> {
+    id: u32,
+    kind: u8,
+    flags: u8,
+    body: &'a [u8],
+}
+
+struct Entries<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    fn new(entries: &'a [u8]) -> Self {
+        Entries { left: entries }
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, usize>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = std::mem::take(&mut self.left);
+        if left.is_empty() {
+            return None;
+        }
+        let Some((head, rest)) = left.split_at_checked(HEAD) else { return Some(Err(left.len())) };
+        let (id, length, kind) = (u32_at(head, 0), u16_at(head, 4) as usize, head[6]);
+        if length > rest.len() || (kind == TEXT && length > MAX_NAME_BYTES) {
+            return Some(Err(left.len()));
+        }
+        let (body, rest) = rest.split_at(length);
+        self.left = rest;
+        Some(Ok(Entry { id, kind, flags: head[7], body }))
+    }
+}
+
+/// How many entries these bytes are, or `None` if they are not entries.
+pub(crate) fn count(entries: &[u8]) -> Option<u32> {
+    Entries::new(entries).try_fold(0_u32, |n, entry| entry.ok().map(|_| n + 1))
+}

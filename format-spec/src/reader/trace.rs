@@ -1,0 +1,312 @@
+//! One trace, opened.
+
+use super::batch::{Batch, Columns};
+use super::damage::Damage;
+use super::decode::{self, Sealed};
+use super::inventory::Inventory;
+use super::source::Source;
+use super::tables::ToldOpen;
+use super::walk::Found;
+use crate::chunk::SectionEntry;
+use crate::clock_fit::{ClockFit, ClockPair};
+use crate::error::Error;
+use crate::file_header::{FIXED_LENGTH, FileHeader};
+use crate::in_flight::{InFlight, OpenSpan};
+use crate::losses::Loss;
+use crate::names::Names;
+use crate::raw_content::RawContent;
+use crate::record::Record;
+use crate::tracks::Track;
+use crate::vitals::Vitals;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A file that is being written may look damaged while it changes: what still
+/// looks the same at the next look is damaged.
+const LOOKS: usize = 4;
+
+/// Where a data chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the log or ring area.
+    Sealed {
+        /// Where it begins.
+        offset: u64,
+        /// How long it is.
+        length: u32,
+    },
+    /// In a raw slot, and sealed nowhere.
+    Raw {
+        /// Which one.
+        slot: u32,
+    },
+}
+
+/// One data chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkInfo {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// How many events it has.
+    pub events: u32,
+    /// How many slots these have.
+    pub slots: u32,
+    /// Earliest start of its events, in ticks; 0 without events.
+    pub first_tick: u64,
+    /// Latest end of its events, in ticks; 0 without events.
+    pub last_tick: u64,
+    /// Where it is.
+    pub place: Place,
+    pub(crate) origin: u64,
+    pub(crate) sections: Box<[SectionEntry]>,
+}
+
+impl ChunkInfo {
+    pub(crate) fn sealed(found: Found) -> ChunkInfo {
+        let header = found.header;
+        ChunkInfo {
+            sequence: header.sequence,
+            events: header.events,
+            slots: header.slots,
+            first_tick: header.first_tick,
+            last_tick: header.last_tick,
+            place: Place::Sealed { offset: found.offset, length: header.length },
+            origin: header.origin,
+            sections: found.sections,
+        }
+    }
+
+    pub(crate) fn raw(slot: u32, content: &RawContent) -> ChunkInfo {
+        let records = || content.events.iter().filter(|unit| !unit.kind.is_slot());
+        let events = records().count();
+        ChunkInfo {
+            sequence: content.sequence,
+            events: events as u32,
+            slots: (content.events.len() - events) as u32,
+            first_tick: records().map(|record| record.start).min().unwrap_or(0),
+            last_tick: records().map(Record::end).max().unwrap_or(0),
+            place: Place::Raw { slot },
+            origin: 0,
+            sections: Box::default(),
+        }
+    }
+}
+
+/// A trace file: what it is, what is in it, and what is damaged.
+///
+/// It holds names, tables and the content of raw slots; columns are read when
+/// they are asked for, by as many threads at once as the caller likes.
+pub struct Trace<S> {
+    source: S,
+    header: FileHeader,
+    inventory: Inventory,
+    tracks: Vec<Track>,
+    losses: Vec<Loss>,
+    clock_pairs: Vec<ClockPair>,
+    clock: ClockFit,
+}
+
+impl<S: Source> Trace<S> {
+    /// Opens a trace. It fails only if the file header is unusable; whatever
+    /// else is damaged is in [`damage`](Self::damage).
+    pub fn open(source: S) -> Result<Trace<S>, Error> {
+        let length = source.len()?.min(FIXED_LENGTH as u64) as usize;
+        let mut fixed = [0; FIXED_LENGTH];
+        source.read_exact_at(&mut fixed[..length], 0)?;
+        let header = FileHeader::parse(&fixed[..length])?;
+
+        let mut inventory = Inventory::take(&source, &header);
+        for _ in 1..LOOKS {
+            if inventory.damage.is_empty() || inventory.is_complete() {
+                break;
+            }
+            let again = Inventory::take(&source, &header);
+            let same = again.damage == inventory.damage;
+            inventory = again;
+            if same {
+                break;
+            }
+        }
+        let tables = &mut inventory.tables;
+        let tracks = std::mem::take(&mut tables.tracks).into_values().collect();
+        let losses = in_order(std::mem::take(&mut tables.losses));
+        let mut clock_pairs = in_order(std::mem::take(&mut tables.clock_pairs));
+        // Pairs are repeated where a recording goes on in another file.
+        let mut seen = HashSet::new();
+        clock_pairs.retain(|pair| seen.insert(*pair));
+        let clock = ClockFit::fit(&clock_pairs, header.nominal_hz)
+            .with_origin(header.created_tick, header.created_wall_ns);
+        Ok(Trace { source, header, inventory, tracks, losses, clock_pairs, clock })
+    }
+
+    /// What the file is.
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// What the recorder knew about itself, if a copy of that is intact.
+    pub fn vitals(&self) -> Option<&Vitals> {
+        self.inventory.vitals.as_ref()
+    }
+
+    /// The names.
+    pub fn names(&self) -> &Names {
+        &self.inventory.tables.names
+    }
+
+    /// Keys and values about the recording as a whole.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.inventory.tables.metadata
+    }
+
+    /// The data chunks by rising sequence number, sealed and raw. A raw slot
+    /// whose events are sealed is not among them.
+    pub fn chunks(&self) -> &[ChunkInfo] {
+        &self.inventory.chunks
+    }
+
+    /// Chunks of kinds that this version does not know.
+    pub fn unknown_chunks(&self) -> u64 {
+        self.inventory.unknown_chunks
+    }
+
+    /// The tracks, by rising id.
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// What did not make it into the file, in order of recording.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// The clock pairs, in order of recording.
+    pub fn clock_pairs(&self) -> &[ClockPair] {
+        &self.clock_pairs
+    }
+
+    /// The map from ticks to time.
+    pub fn clock(&self) -> &ClockFit {
+        &self.clock
+    }
+
+    /// What is damaged, but for columns: these are only looked at, and
+    /// their damage only found, when they are decoded.
+    pub fn damage(&self) -> &[Damage] {
+        &self.inventory.damage
+    }
+
+    /// Events that should be in the chunks and are not: exact for a finished
+    /// recording that is all in this file, and otherwise unknown.
+    pub fn events_missing(&self) -> Option<u64> {
+        self.inventory.events_missing
+    }
+
+    /// Decodes columns of a chunk.
+    pub fn decode(&self, chunk: &ChunkInfo, columns: Columns) -> Result<Batch, Error> {
+        let mut batch = Batch::default();
+        self.decode_into(chunk, columns, &mut batch)?;
+        Ok(batch)
+    }
+
+    /// Decodes columns of a chunk into a batch whose memory is used again.
+    /// After an error the batch is empty.
+    pub fn decode_into(
+        &self,
+        chunk: &ChunkInfo,
+        columns: Columns,
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        batch.clear();
+        match chunk.place {
+            Place::Raw { slot } => {
+                let held = self.inventory.raw.iter().find(|held| held.slot == slot);
+                let units = held.map_or(&[][..], |held| &held.content.events);
+                batch.fill_from_units(units, columns);
+                Ok(())
+            }
+            Place::Sealed { offset, .. } => {
+                let sealed = Sealed {
+                    sequence: chunk.sequence,
+                    offset,
+                    events: chunk.events as usize,
+                    slots: chunk.slots as usize,
+                    origin: chunk.origin,
+                    sections: &chunk.sections,
+                };
+                let done = decode::decode(&self.source, &sealed, columns, batch);
+                if done.is_err() {
+                    batch.clear();
+                }
+                done
+            }
+        }
+    }
+
+    /// The open spans as the file tells them: a stack a track, and the
+    /// asynchronous ones under track 0. Some may have ended; see
+    /// [`in_flight`](Self::in_flight).
+    pub fn open_spans(&self) -> Vec<InFlight> {
+        let mut stacks: Vec<InFlight> =
+            self.inventory.in_flight.iter().filter(|it| it.depth > 0).cloned().collect();
+        let mut listed: HashSet<OpenSpan> =
+            stacks.iter().flat_map(|stack| stack.spans.iter().copied()).collect();
+        let mut told: BTreeMap<u32, InFlight> = BTreeMap::new();
+        for ToldOpen { tick, span, depth } in &self.inventory.tables.open {
+            if !listed.insert(*span) {
+                continue;
+            }
+            let asynchronous = *depth == u32::MAX;
+            let stack = told.entry(if asynchronous { 0 } else { span.track }).or_default();
+            stack.track = if asynchronous { 0 } else { span.track };
+            stack.tick = stack.tick.max(*tick);
+            stack.spans.push(*span);
+            let least = if asynchronous { stack.spans.len() as u32 } else { depth + 1 };
+            stack.depth = stack.depth.max(least);
+        }
+        stacks.extend(told.into_values());
+        stacks
+    }
+
+    /// The spans that were open at the end: [`open_spans`](Self::open_spans)
+    /// without those that a record shows to have ended. Chunks that
+    /// cannot be decoded show nothing.
+    pub fn in_flight(&self) -> Result<Vec<InFlight>, Error> {
+        let mut stacks = self.open_spans();
+        let mut starts: HashMap<u64, Vec<(u32, u32)>> = HashMap::new();
+        for span in stacks.iter().flat_map(|stack| &stack.spans) {
+            starts.entry(span.start).or_default();
+        }
+        let mut sorted: Vec<u64> = starts.keys().copied().collect();
+        sorted.sort_unstable();
+        let mut batch = Batch::default();
+        for chunk in self.chunks() {
+            let next = sorted.partition_point(|start| *start < chunk.first_tick);
+            if sorted.get(next).is_none_or(|start| *start > chunk.last_tick) {
+                continue;
+            }
+            let columns = Columns::START | Columns::NAME | Columns::TRACK;
+            match self.decode_into(chunk, columns, &mut batch) {
+                Err(Error::Section { .. }) => continue,
+                done => done?,
+            }
+            for (at, start) in batch.start.iter().enumerate() {
+                if let Some(ended) = starts.get_mut(start) {
+                    ended.push((batch.track[at], batch.name[at]));
+                }
+            }
+        }
+        for stack in &mut stacks {
+            let before = stack.spans.len();
+            stack.spans.retain(|span| !starts[&span.start].contains(&(span.track, span.name)));
+            stack.depth = stack.depth.saturating_sub((before - stack.spans.len()) as u32);
+        }
+        stacks.retain(|stack| stack.depth > 0);
+        Ok(stacks)
+    }
+}
+
+/// Rows by the sequence of their chunk; those of one chunk stay in order.
+fn in_order<T>(mut rows: Vec<(u64, T)>) -> Vec<T> {
+    rows.sort_by_key(|(sequence, _)| *sequence);
+    rows.into_iter().map(|(_, row)| row).collect()
+}

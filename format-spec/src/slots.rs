@@ -1,0 +1,311 @@
+//! Slots: what an event has to say beyond its record (SPEC 10.2 to 10.4).
+//!
+//! The writing half runs in the measured program: it allocates nothing, formats
+//! nothing and never panics. The parsing half allocates.
+
+use crate::record::{Kind, MAX_SLOTS, Record, Status, ValueType};
+
+/// Bytes of text in one slot.
+const TEXT_BYTES: usize = 24;
+const GOES_ON: u8 = 1;
+const CUT: u8 = 2;
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A truth value.
+    Bool(bool),
+    /// The id of a name.
+    Name(u32),
+    /// A duration in ticks.
+    Ticks(u64),
+    /// Text, which goes into slots of its own.
+    Text(&'a str),
+}
+
+impl Value<'_> {
+    /// Type and bits of a value; `(None, 0)` for text.
+    #[inline]
+    pub fn to_bits(self) -> (ValueType, u64) {
+        match self {
+            Value::U64(n) => (ValueType::U64, n),
+            Value::I64(n) => (ValueType::I64, n as u64),
+            Value::F64(n) => (ValueType::F64, n.to_bits()),
+            Value::Bool(b) => (ValueType::Bool, b as u64),
+            Value::Name(id) => (ValueType::Name, id as u64),
+            Value::Ticks(n) => (ValueType::Ticks, n),
+            Value::Text(_) => (ValueType::None, 0),
+        }
+    }
+}
+
+/// What an id in a link slot is. Roles that a reader does not know survive.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkRole(pub u8);
+
+#[allow(non_upper_case_globals)]
+impl LinkRole {
+    /// The id of the span itself.
+    pub const Own: LinkRole = LinkRole(1);
+    /// The id of the span that contains it.
+    pub const Parent: LinkRole = LinkRole(2);
+    /// The id of a span that led to it.
+    pub const FollowsFrom: LinkRole = LinkRole(3);
+    /// The id of the request that it serves.
+    pub const Request: LinkRole = LinkRole(4);
+}
+
+/// A wide id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The id; 64-bit ids use the low half.
+    pub id: u128,
+    /// A track, or 0. In an own id: the track the span ended on.
+    pub track: u32,
+    /// What the id is.
+    pub role: LinkRole,
+}
+
+/// How an event's slots are shared out.
+struct Plan {
+    links: usize,
+    numbers: usize,
+    texts: usize,
+    /// Slots for all texts together.
+    text_slots: usize,
+}
+
+#[inline]
+fn text_slots(text: &str) -> usize {
+    text.len().div_ceil(TEXT_BYTES).max(1)
+}
+
+#[inline]
+fn plan(fields: &[(u32, Value<'_>)], links: &[Link]) -> Plan {
+    let links = links.len().min(MAX_SLOTS);
+    let (mut numbers, mut texts, mut wanted) = (0, 0, 0_usize);
+    for (_, value) in fields {
+        if let Value::Text(text) = value {
+            texts += 1;
+            wanted = wanted.saturating_add(text_slots(text));
+        } else {
+            numbers += 1;
+        }
+    }
+    let numbers = numbers.min((MAX_SLOTS - links) * 2);
+    let left = MAX_SLOTS - links - numbers.div_ceil(2);
+    Plan { links, numbers, texts: texts.min(left), text_slots: wanted.min(left) }
+}
+
+/// How many slots these fields and links take, at most [`MAX_SLOTS`].
+///
+/// Fields other than texts pair up, two to a slot. Texts are cut so that every
+/// text has a slot at least. What still does not fit is left out: ask
+/// [`too_wide`] first if that matters.
+#[inline]
+pub fn slots_needed(fields: &[(u32, Value<'_>)], links: &[Link]) -> usize {
+    let plan = plan(fields, links);
+    plan.links + plan.numbers.div_ceil(2) + plan.text_slots
+}
+
+/// Whether some field or link finds no place at all, not even cut.
+#[inline]
+pub fn too_wide(fields: &[(u32, Value<'_>)], links: &[Link]) -> bool {
+    let texts = fields.iter().filter(|(_, value)| matches!(value, Value::Text(_))).count();
+    let numbers = fields.len() - texts;
+    links.len().saturating_add(numbers.div_ceil(2)).saturating_add(texts) > MAX_SLOTS
+}
+
+/// Writes exactly [`slots_needed`] slots: links, then numbers, then texts, each
+/// in the order given.
+#[inline]
+pub fn write_slots(fields: &[(u32, Value<'_>)], links: &[Link], mut sink: impl FnMut(Record)) {
+    let plan = plan(fields, links);
+    for link in links.iter().take(plan.links) {
+        sink(link_slot(link));
+    }
+    let mut waiting: Option<(u32, ValueType, u64)> = None;
+    let numbers = fields.iter().filter(|(_, value)| !matches!(value, Value::Text(_)));
+    for &(key, value) in numbers.take(plan.numbers) {
+        let (value_type, bits) = value.to_bits();
+        match waiting.take() {
+            None => waiting = Some((key, value_type, bits)),
+            Some(first) => sink(field_slot(first, (key, value_type, bits))),
+        }
+    }
+    if let Some(first) = waiting {
+        sink(field_slot(first, (0, ValueType::None, 0)));
+    }
+    let (mut slots, mut texts) = (plan.text_slots, plan.texts);
+    for &(key, value) in fields {
+        let Value::Text(text) = value else { continue };
+        if texts == 0 {
+            break;
+        }
+        // Every text that comes later keeps a slot.
+        texts -= 1;
+        let granted = text_slots(text).min(slots - texts);
+        slots -= granted;
+        write_text(key, text, granted, &mut sink);
+    }
+}
+
+#[inline]
+fn link_slot(link: &Link) -> Record {
+    Record {
+        start: link.id as u64,
+        value: (link.id >> 64) as u64,
+        link: link.track,
+        kind: Kind::LINK,
+        status: Status(link.role.0),
+        ..Record::default()
+    }
+}
+
+#[inline]
+fn field_slot(first: (u32, ValueType, u64), second: (u32, ValueType, u64)) -> Record {
+    Record {
+        start: first.2,
+        value: second.2,
+        name: first.0,
+        track: second.0,
+        kind: Kind::FIELDS,
+        status: Status(first.1 as u8 | (second.1 as u8) << 4),
+        ..Record::default()
+    }
+}
+
+#[inline]
+fn write_text(key: u32, text: &str, slots: usize, sink: &mut impl FnMut(Record)) {
+    let room = slots * TEXT_BYTES;
+    let cut = text.len() > room;
+    let mut bytes = text.as_bytes();
+    if cut {
+        let mut end = room;
+        while end > 0 && bytes[end] & 0xC0 == 0x80 {
+            end -= 1;
+        }
+        bytes = &bytes[..end];
+    }
+    for slot in 1..=slots {
+        let (piece, rest) = bytes.split_at(bytes.len().min(TEXT_BYTES));
+        bytes = rest;
+        let mut padded = [0_u8; TEXT_BYTES];
+        padded[..piece.len()].copy_from_slice(piece);
+        let [start, value, tail]: [u64; 3] = bytemuck::cast(padded);
+        let last = slot == slots;
+        sink(Record {
+            start,
+            value,
+            name: tail as u32,
+            track: (tail >> 32) as u32,
+            link: key,
+            kind: Kind::TEXT,
+            status: Status(piece.len() as u8),
+            depth: if !last {
+                GOES_ON
+            } else if cut {
+                CUT
+            } else {
+                0
+            },
+            shape: 0,
+        });
+    }
+}
+
+/// The value of a field that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OwnedValue {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A truth value.
+    Bool(bool),
+    /// The id of a name.
+    Name(u32),
+    /// A duration in ticks.
+    Ticks(u64),
+    /// Text, and whether it was longer.
+    Text {
+        /// What is there of it.
+        text: String,
+        /// Whether its end is missing.
+        cut: bool,
+    },
+}
+
+impl OwnedValue {
+    /// The value of this type with these bits, unless there is none.
+    pub fn from_bits(value_type: ValueType, bits: u64) -> Option<OwnedValue> {
+        Some(match value_type {
+            ValueType::None => return None,
+            ValueType::U64 => OwnedValue::U64(bits),
+            ValueType::I64 => OwnedValue::I64(bits as i64),
+            ValueType::F64 => OwnedValue::F64(f64::from_bits(bits)),
+            ValueType::Bool => OwnedValue::Bool(bits != 0),
+            ValueType::Name => OwnedValue::Name(bits as u32),
+            ValueType::Ticks => OwnedValue::Ticks(bits),
+        })
+    }
+}
+
+/// What the slots of one event say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventDetails {
+    /// Key and value of every field, numbers before texts.
+    pub fields: Vec<(u32, OwnedValue)>,
+    /// The ids.
+    pub links: Vec<Link>,
+}
+
+/// Parses the slots of one event. Kinds of slots and types of values that this
+/// version does not know are skipped; text that is not UTF-8 is repaired.
+pub fn parse_slots(slots: &[Record]) -> EventDetails {
+    let mut details = EventDetails::default();
+    let mut text = Vec::new();
+    for (at, slot) in slots.iter().enumerate() {
+        match slot.kind {
+            Kind::FIELDS => {
+                let pairs = [
+                    (slot.name, slot.status.0 & 0x0F, slot.start),
+                    (slot.track, slot.status.0 >> 4, slot.value),
+                ];
+                for (key, value_type, bits) in pairs {
+                    let value = ValueType::from_bits(value_type)
+                        .and_then(|value_type| OwnedValue::from_bits(value_type, bits));
+                    details.fields.extend(value.map(|value| (key, value)));
+                }
+            }
+            Kind::TEXT => {
+                let bytes: &[u8; 32] = bytemuck::cast_ref(slot);
+                text.extend_from_slice(&bytes[..TEXT_BYTES.min(slot.status.0 as usize)]);
+                let continues = slot.depth & GOES_ON != 0;
+                let next = slots.get(at + 1).is_some_and(|next| next.kind == Kind::TEXT);
+                if !(continues && next) {
+                    let cut = slot.depth & CUT != 0 || continues;
+                    let text = String::from_utf8(std::mem::take(&mut text))
+                        .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
+                    details.fields.push((slot.link, OwnedValue::Text { text, cut }));
+                }
+            }
+            Kind::LINK => details.links.push(Link {
+                id: slot.start as u128 | (slot.value as u128) << 64,
+                track: slot.link,
+                role: LinkRole(slot.status.0),
+            }),
+            _ => {}
+        }
+    }
+    details
+}

@@ -1,0 +1,155 @@
+//! Spans that may end on another thread than they began on.
+
+#![allow(unsafe_code)] // the calling thread's lane is a raw pointer
+
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicBool, Ordering},
+};
+
+use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
+
+use crate::{
+    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    clock::ticks,
+    lane::Lane,
+    open_spans::{OpenSpanCopy, OpenSpans},
+    ring_pool,
+    span::{count_skip, keyed},
+};
+
+/// How many asynchronous spans are listed while they are open.
+pub(crate) const LISTED: usize = 512;
+
+/// The table of open spans, made when the first recorder starts.
+pub(crate) static OPEN: LazyLock<Box<OpenSpans<LISTED>>> = LazyLock::new(|| Box::new(OpenSpans::new()));
+
+/// Whether the drain has anything to look for there.
+pub(crate) static EVER_USED: AtomicBool = AtomicBool::new(false);
+
+/// A span that can be sent to another thread, held across an `await`, and ended
+/// wherever that is. Made by [`async_span!`](crate::async_span!).
+///
+/// It belongs to no thread's stack and may overlap others in any way. One
+/// record, written when it ends, says on which thread it began and ended; its
+/// [`id`](AsyncSpan::id) tells it from others of the same name.
+///
+/// ```
+/// let request = ringscope::async_span!("request", size = 17);
+/// std::thread::spawn(move || request.end()).join().unwrap();
+/// ```
+#[must_use = "a span lasts until it is dropped or ended"]
+#[derive(Debug)]
+pub struct AsyncSpan<const N: usize = 0> {
+    /// 0 if nothing is recorded.
+    id: u64,
+    start: u64,
+    name: u32,
+    track: u32,
+    listed: Option<u32>,
+    status: Status,
+    site: &'static CallSite,
+    values: [Value<'static>; N],
+}
+
+impl<const N: usize> AsyncSpan<N> {
+    /// For the macros.
+    #[doc(hidden)]
+    pub fn begin(site: &'static CallSite, values: [Value<'static>; N]) -> Self {
+        let mut span = Self {
+            id: 0,
+            start: 0,
+            name: 0,
+            track: 0,
+            listed: None,
+            status: Status::UNKNOWN,
+            site,
+            values,
+        };
+        let state = site.state();
+        let name = match state {
+            OFF => return span,
+            on if on & LOOK_CLOSER == 0 => on,
+            _ => match site.look_closer() {
+                Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
+                Verdict::Sampled => return skipped(span, SkipCause::Sampled),
+                Verdict::SwitchedOff => return skipped(span, SkipCause::SwitchedOff),
+                Verdict::Nothing => return span,
+            },
+        };
+        let Some(lane) = this_threads_lane() else {
+            return span;
+        };
+        EVER_USED.store(true, Ordering::Relaxed);
+        span.id = lane.next_span_id();
+        span.name = name;
+        span.track = lane.track();
+        span.start = ticks();
+        span.listed = OPEN.open(OpenSpanCopy {
+            id: span.id,
+            start: span.start,
+            name,
+            track: span.track,
+        });
+        span
+    }
+
+    /// Ends the span here and now; dropping it does the same.
+    pub fn end(self) {}
+
+    /// Tells this span from all others of the recording; 0 if it is not recorded.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Marks the span as failed.
+    pub fn fail(&mut self) {
+        self.status = Status::ERROR;
+    }
+
+    /// Marks the span as succeeded.
+    pub fn succeed(&mut self) {
+        self.status = Status::OK;
+    }
+}
+
+impl<const N: usize> Drop for AsyncSpan<N> {
+    fn drop(&mut self) {
+        if self.id == 0 {
+            return;
+        }
+        let end = ticks();
+        // A recorder that has stopped meanwhile takes nothing more.
+        if self.site.state() != OFF
+            && let Some(lane) = this_threads_lane()
+        {
+            let record = Record {
+                start: self.start,
+                value: end.wrapping_sub(self.start),
+                name: self.name,
+                track: self.track,
+                link: 0,
+                kind: Kind::ASYNC_SPAN,
+                status: self.status,
+                depth: 0,
+                shape: Record::shape_of(0, ValueType::None),
+            };
+            let own = Link { id: u128::from(self.id), track: lane.track(), role: LinkRole::Own };
+            lane.push_wide(record, &keyed(self.site, self.values), &[own]);
+        }
+        if let Some(place) = self.listed {
+            OPEN.close(place);
+        }
+    }
+}
+
+fn skipped<const N: usize>(span: AsyncSpan<N>, cause: SkipCause) -> AsyncSpan<N> {
+    count_skip(cause);
+    span
+}
+
+fn this_threads_lane() -> Option<&'static Lane> {
+    // SAFETY: null, or a lane, and lanes live for ever.
+    let lane = unsafe { ring_pool::current().as_ref() };
+    lane.or_else(ring_pool::attach)
+}

@@ -1,0 +1,334 @@
+//! A place in the program that records: its name, and whether it records now.
+//!
+//! One relaxed load of [`CallSite::state`] answers everything the hot path asks:
+//!
+//! | state | meaning |
+//! |---|---|
+//! | 0 | off: no recorder, nothing to do |
+//! | 1 to 2^31 - 1 | on: this is the name's id |
+//! | 2^31 and above | needs a closer look: never seen before, or a rule applies |
+//!
+//! Sites are linked into a list when they first run, so that starting, stopping
+//! and changing rules can set each one's state.
+
+#![allow(unsafe_code)] // one list of statics, walked through raw pointers
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    ptr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    time::Duration,
+};
+
+use crate::{
+    names,
+    rules::{Action, Rules},
+};
+
+pub(crate) const OFF: u32 = 0;
+pub(crate) const LOOK_CLOSER: u32 = 1 << 31;
+
+/// A key of a field, interned together with its call site.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Key {
+    text: &'static str,
+    id: AtomicU32,
+}
+
+impl Key {
+    /// For the macros.
+    pub const fn new(text: &'static str) -> Self {
+        Self { text, id: AtomicU32::new(0) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u32 {
+        self.id.load(Relaxed)
+    }
+}
+
+/// A named place that records spans, events or readings.
+///
+/// The macros make one for each use. [`CallSite::named`] makes one for a name
+/// that is only known at run time.
+#[derive(Debug)]
+pub struct CallSite {
+    state: AtomicU32,
+    /// The name's id; 0 until the site has run once.
+    name_id: AtomicU32,
+    /// Rule: record one in so many; 0 for none.
+    one_in: AtomicU32,
+    /// How many have come since the last one that was recorded.
+    since: AtomicU32,
+    /// Rule: record if at least this long, in ticks; 0 for none.
+    at_least: AtomicU64,
+    name: &'static str,
+    module: &'static str,
+    file: &'static str,
+    line: u32,
+    keys: &'static [Key],
+    next: AtomicPtr<CallSite>,
+}
+
+/// What a site that needs a closer look should do.
+pub(crate) enum Verdict {
+    Record { name: u32 },
+    /// Record, if it turns out to be long enough.
+    RecordIfLong { name: u32 },
+    Sampled,
+    SwitchedOff,
+    Nothing,
+}
+
+static HEAD: AtomicPtr<CallSite> = AtomicPtr::new(ptr::null_mut());
+/// Set in a forked child: nothing records there again.
+static FORKED: AtomicBool = AtomicBool::new(false);
+static CONTROL: Mutex<Control> =
+    Mutex::new(Control { recording: None, rules: None, by_name: None });
+
+/// What decides the state of sites, behind one lock with their registration.
+struct Control {
+    /// Ticks per second, while a recorder runs.
+    recording: Option<u64>,
+    rules: Option<Rules>,
+    by_name: Option<HashMap<&'static str, &'static CallSite>>,
+}
+
+thread_local! {
+    /// Whether this thread is registering something. An allocator that is itself
+    /// instrumented would come back here while the locks are held.
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` unless this thread is inside another such call.
+pub(crate) fn unless_reentered<R>(f: impl FnOnce() -> R) -> Option<R> {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            BUSY.set(false);
+        }
+    }
+    if BUSY.replace(true) {
+        return None;
+    }
+    let _reset = Reset;
+    Some(f())
+}
+
+fn control() -> MutexGuard<'static, Control> {
+    CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CallSite {
+    /// For the macros; [`CallSite::named`] is for people.
+    #[doc(hidden)]
+    pub const fn new(
+        name: &'static str,
+        module: &'static str,
+        file: &'static str,
+        line: u32,
+        keys: &'static [Key],
+    ) -> Self {
+        Self {
+            state: AtomicU32::new(LOOK_CLOSER),
+            name_id: AtomicU32::new(0),
+            one_in: AtomicU32::new(0),
+            since: AtomicU32::new(0),
+            at_least: AtomicU64::new(0),
+            name,
+            module,
+            file,
+            line,
+            keys,
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The site for a name that is made at run time, such as `block_17`.
+    ///
+    /// Looks the name up under a lock: call it once and keep the result. The
+    /// same name gives the same site, which lives as long as the process. Names
+    /// are cut to 1,024 bytes, and past a million of them all further ones share
+    /// the name `(too many names)`.
+    ///
+    /// ```
+    /// use ringscope::{CallSite, span};
+    ///
+    /// let blocks: Vec<_> = (0..32).map(|i| CallSite::named(&format!("block_{i}"))).collect();
+    /// for block in &blocks {
+    ///     let _span = span!(site: block);
+    /// }
+    /// ```
+    pub fn named(name: &str) -> &'static CallSite {
+        static UNNAMED: CallSite = CallSite::new(names::OVERFLOW, "", "", 0, &[]);
+        unless_reentered(|| {
+            let mut control = control();
+            let (text, id) = names::with(|names| names.intern_copy(name));
+            let by_name = control.by_name.get_or_insert_with(HashMap::new);
+            if let Some(&site) = by_name.get(text) {
+                return site;
+            }
+            let site: &'static CallSite = Box::leak(Box::new(CallSite::new(text, "", "", 0, &[])));
+            by_name.insert(text, site);
+            site.name_id.store(id, Relaxed);
+            site.link(&control);
+            site
+        })
+        .unwrap_or(&UNNAMED)
+    }
+
+    /// The name it records under.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Relaxed)
+    }
+
+    /// The rule's least duration in ticks; 0 if there is none.
+    pub(crate) fn at_least(&self) -> u64 {
+        self.at_least.load(Relaxed)
+    }
+
+    pub(crate) fn keys(&self) -> &'static [Key] {
+        self.keys
+    }
+
+    /// Decides for a site whose state says [`LOOK_CLOSER`].
+    #[cold]
+    pub(crate) fn look_closer(&'static self) -> Verdict {
+        if self.name_id.load(Acquire) == 0 {
+            unless_reentered(|| self.register());
+        }
+        let state = self.state();
+        if state == OFF {
+            return Verdict::Nothing;
+        }
+        let name = state & !LOOK_CLOSER;
+        if name == 0 {
+            return Verdict::Nothing; // being registered by this very thread, further up
+        }
+        if state & LOOK_CLOSER == 0 {
+            return Verdict::Record { name };
+        }
+        match (self.one_in.load(Relaxed), self.at_least.load(Relaxed)) {
+            (0, 0) => Verdict::SwitchedOff,
+            (0, _) => Verdict::RecordIfLong { name },
+            (one_in, _) => {
+                // Threads may overwrite each other's count here. That moves which
+                // one is taken; the number skipped is counted by each thread itself.
+                let since = self.since.load(Relaxed);
+                let next = if since + 1 >= one_in { 0 } else { since + 1 };
+                self.since.store(next, Relaxed);
+                if since == 0 { Verdict::Record { name } } else { Verdict::Sampled }
+            }
+        }
+    }
+
+    fn register(&'static self) {
+        let control = control();
+        if self.name_id.load(Relaxed) != 0 {
+            return; // another thread came first
+        }
+        let id = names::with(|names| {
+            for key in self.keys {
+                key.id.store(names.intern(key.text), Relaxed);
+            }
+            let id = names.intern(self.name);
+            names.add_call_site(id, self.file, self.module, self.line);
+            id
+        });
+        // Release, with the load in `look_closer`: who sees the id sees the keys.
+        self.name_id.store(id, Release);
+        self.link(&control);
+    }
+
+    /// Puts the site into the list and gives it its state. Called with the lock held.
+    fn link(&'static self, control: &Control) {
+        self.next.store(HEAD.load(Relaxed), Relaxed);
+        HEAD.store(ptr::from_ref(self).cast_mut(), Release);
+        self.apply(control);
+    }
+
+    fn apply(&self, control: &Control) {
+        let Some(ticks_per_second) = control.recording.filter(|_| !FORKED.load(Relaxed)) else {
+            self.state.store(OFF, Relaxed);
+            return;
+        };
+        let id = self.name_id.load(Relaxed);
+        let action = control.rules.as_ref().map_or(Action::On, |rules| rules.action(self.name));
+        let (one_in, at_least) = match action {
+            Action::On | Action::Off => (0, 0),
+            Action::OneIn(n) => (n, 0),
+            // One tick is the least that can be asked for: 0 would read as "off".
+            Action::AtLeast(least) => (0, to_ticks(least, ticks_per_second).max(1)),
+        };
+        self.one_in.store(one_in, Relaxed);
+        self.at_least.store(at_least, Relaxed);
+        self.since.store(0, Relaxed);
+        let closer = if action == Action::On { 0 } else { LOOK_CLOSER };
+        // Release, although the hot path loads it relaxed: `look_closer` may run
+        // once with the rule from before, and no more than that.
+        self.state.store(id | closer, Release);
+    }
+}
+
+pub(crate) fn to_ticks(duration: Duration, ticks_per_second: u64) -> u64 {
+    let ticks = duration.as_nanos() * u128::from(ticks_per_second) / 1_000_000_000;
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+/// All sites that have run or been named so far.
+fn all() -> impl Iterator<Item = &'static CallSite> {
+    let mut next = HEAD.load(Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: the list holds only pointers made from `&'static CallSite` in `link`.
+        let site: &'static CallSite = unsafe { next.as_ref() }?;
+        next = site.next.load(Relaxed);
+        Some(site)
+    })
+}
+
+/// Switches every site on, as the rules allow.
+pub(crate) fn switch_on(ticks_per_second: u64, rules: Rules) {
+    let mut control = control();
+    control.recording = Some(ticks_per_second);
+    control.rules = Some(rules);
+    all().for_each(|site| site.apply(&control));
+}
+
+/// Replaces the rules while recording.
+pub(crate) fn set_rules(rules: Rules) {
+    let mut control = control();
+    control.rules = Some(rules);
+    all().for_each(|site| site.apply(&control));
+}
+
+/// The rules in force.
+pub(crate) fn rules() -> Rules {
+    control().rules.clone().unwrap_or_default()
+}
+
+/// Switches every site off.
+pub(crate) fn switch_off() {
+    let mut control = control();
+    control.recording = None;
+    all().for_each(|site| site.apply(&control));
+}
+
+/// Switches every site off for good, without a lock: for a forked child, where
+/// the thread that held it does not exist, and for a process that is dying.
+pub(crate) fn switch_off_for_good() {
+    FORKED.store(true, Relaxed);
+    all().for_each(|site| site.state.store(OFF, Relaxed));
+}

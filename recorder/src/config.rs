@@ -1,0 +1,249 @@
+//! What can be set before a recorder starts, and what happens if nothing is.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{Error, Recorder, rules::Rules};
+
+/// Records in a thread's ring: 1.9 MiB. At 20 million spans a second it covers
+/// 3 ms without a drain; at 1 million, 60 ms.
+pub(crate) const RING_RECORDS: usize = 61_440;
+/// The file has an in-flight entry for this many threads at once.
+pub(crate) const MAX_LANES: usize = 1_024;
+/// Units in one raw slot, which becomes one chunk: 512 KiB. Larger ones compress
+/// no better and leave the second-level cache.
+pub(crate) const UNITS_PER_SLOT: u32 = 16_384;
+/// Raw slots in the file: what the sealer may fall behind by.
+pub(crate) const RAW_SLOTS: u32 = 8;
+/// The smallest flight-recorder area that can hold a few chunks.
+const SMALLEST_CAP: u64 = 4 << 20;
+
+/// When a flight recorder writes a dump because a span was slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlowTrigger {
+    pub(crate) pattern: String,
+    pub(crate) longer_than: Duration,
+}
+
+/// The flight recorder's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeepLast {
+    pub(crate) window: Duration,
+    pub(crate) cap_bytes: u64,
+}
+
+/// Everything a recorder is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) path: PathBuf,
+    pub(crate) ring_records: usize,
+    pub(crate) ring_budget: u64,
+    pub(crate) rotate_bytes: Option<u64>,
+    pub(crate) keep_last: Option<KeepLast>,
+    pub(crate) triggers: Vec<SlowTrigger>,
+    pub(crate) hold_off: Duration,
+    pub(crate) after_trigger: Duration,
+    pub(crate) max_dumps: u32,
+    pub(crate) dump_signal: Option<i32>,
+    pub(crate) control_file: bool,
+    pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) rules: Rules,
+    pub(crate) readings: Option<Duration>,
+    pub(crate) on_panic: bool,
+    pub(crate) on_fatal_signal: bool,
+    pub(crate) busy_tick: Duration,
+    pub(crate) idle_tick: Duration,
+}
+
+/// Sets up a [`Recorder`]. Every setting has a default that suits most programs.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use ringscope::Recorder;
+///
+/// let recorder = Recorder::builder()
+///     .path("inference.trace")
+///     .metadata("build.commit", "4f2a91c")
+///     .rules("tokenize=1/100".parse()?)
+///     .start()?;
+/// // ... the program ...
+/// let summary = recorder.finish()?;
+/// println!("{summary}");
+///
+/// // A flight recorder: the last half minute, at most 64 MiB, with a copy of it
+/// // whenever a request takes longer than 200 ms.
+/// let recorder = Recorder::builder()
+///     .path("flight.trace")
+///     .keep_last(Duration::from_secs(30), 64 << 20)
+///     .dump_when_slower("request", Duration::from_millis(200))
+///     .start()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until `start`"]
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub(crate) config: Config,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            config: Config {
+                path: default_path(),
+                ring_records: RING_RECORDS,
+                ring_budget: 512 << 20,
+                rotate_bytes: None,
+                keep_last: None,
+                triggers: Vec::new(),
+                hold_off: Duration::from_secs(10),
+                after_trigger: Duration::from_millis(100),
+                max_dumps: 100,
+                dump_signal: None,
+                control_file: true,
+                metadata: Vec::new(),
+                rules: Rules::new(),
+                readings: Some(Duration::from_secs(1)),
+                on_panic: true,
+                on_fatal_signal: true,
+                busy_tick: Duration::from_micros(200),
+                idle_tick: Duration::from_millis(3),
+            },
+        }
+    }
+}
+
+/// The program's name with `.trace` behind it, in the current directory.
+fn default_path() -> PathBuf {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let stem = Path::new(&program).file_stem().map_or("ringscope".into(), PathBuf::from);
+    stem.with_extension("trace")
+}
+
+impl Builder {
+    /// Where the trace goes. A trace that is already there is replaced; any other
+    /// file is not. Default: the program's name with `.trace`.
+    pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.path = path.into();
+        self
+    }
+
+    /// How many 32-byte records a thread's ring holds. Default: 61,440 (1.9 MiB).
+    pub fn ring_records(mut self, records: usize) -> Self {
+        self.config.ring_records = records.clamp(1, 1 << 24);
+        self
+    }
+
+    /// How much memory all rings may take together; a thread that gets none has
+    /// its events counted as lost. Default: 512 MiB.
+    pub fn ring_budget(mut self, bytes: u64) -> Self {
+        self.config.ring_budget = bytes;
+        self
+    }
+
+    /// Goes on in a new file (`name.1.trace`, `name.2.trace`, ...) whenever one
+    /// has grown to about this size. Default: one file, however large.
+    pub fn rotate_at(mut self, bytes: u64) -> Self {
+        self.config.rotate_bytes = Some(bytes.max(1 << 20));
+        self
+    }
+
+    /// Flight recorder: keeps about the last `window` and never more than
+    /// `cap_bytes` of it (at least 4 MiB), older data being overwritten.
+    pub fn keep_last(mut self, window: Duration, cap_bytes: u64) -> Self {
+        self.config.keep_last = Some(KeepLast { window, cap_bytes: cap_bytes.max(SMALLEST_CAP) });
+        self
+    }
+
+    /// Flight recorder: writes a dump when a span whose name matches `pattern`
+    /// takes longer than this.
+    pub fn dump_when_slower(mut self, pattern: impl Into<String>, longer_than: Duration) -> Self {
+        self.config.triggers.push(SlowTrigger { pattern: pattern.into(), longer_than });
+        self
+    }
+
+    /// How long after a dump slow spans cause no further one. Default: 10 s.
+    pub fn hold_off(mut self, duration: Duration) -> Self {
+        self.config.hold_off = duration;
+        self
+    }
+
+    /// How long a dump waits after a slow span, to show what followed. Default: 100 ms.
+    pub fn after_trigger(mut self, duration: Duration) -> Self {
+        self.config.after_trigger = duration;
+        self
+    }
+
+    /// How many dumps one recording may write. Default: 100.
+    pub fn max_dumps(mut self, dumps: u32) -> Self {
+        self.config.max_dumps = dumps;
+        self
+    }
+
+    /// Flight recorder: writes a dump when the process receives this signal, such
+    /// as `SIGUSR2`. Its previous handler is called too. Default: none.
+    pub fn dump_on_signal(mut self, signal: i32) -> Self {
+        self.config.dump_signal = Some(signal);
+        self
+    }
+
+    /// Whether commands are taken from a file beside the trace (its name with
+    /// `.control` behind it; removed once read). Its lines are `dump`, or rules
+    /// as in [`Rules`]. Default: yes.
+    pub fn control_file(mut self, yes: bool) -> Self {
+        self.config.control_file = yes;
+        self
+    }
+
+    /// Adds a line about this run: a commit, a model, a build flag. `diff` compares them.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.config.metadata.push((key.into(), value.into()));
+        self
+    }
+
+    /// What to record less of; see [`Rules`]. Default: everything is recorded.
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.config.rules = rules;
+        self
+    }
+
+    /// How often the process's memory, page faults and CPU time, and the
+    /// recorder's own cost, are recorded. `None` for never. Default: every second.
+    pub fn readings(mut self, interval: Option<Duration>) -> Self {
+        self.config.readings = interval.map(|every| every.max(Duration::from_millis(10)));
+        self
+    }
+
+    /// Whether a panic flushes the rings and is itself recorded. Default: yes.
+    pub fn on_panic(mut self, yes: bool) -> Self {
+        self.config.on_panic = yes;
+        self
+    }
+
+    /// Whether a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT) flushes
+    /// the rings before it takes its course. Default: yes.
+    pub fn on_fatal_signal(mut self, yes: bool) -> Self {
+        self.config.on_fatal_signal = yes;
+        self
+    }
+
+    /// How long the drain sleeps between two looks at the rings, while there is
+    /// something in them and while there is not. Default: 200 us and 3 ms.
+    pub fn ticks(mut self, busy: Duration, idle: Duration) -> Self {
+        self.config.busy_tick = busy;
+        self.config.idle_tick = idle.max(busy);
+        self
+    }
+
+    /// Creates the file and starts recording.
+    ///
+    /// # Errors
+    ///
+    /// If a recorder is already running in this process, or the file cannot be
+    /// created, locked or given its first few megabytes. Nothing is recorded then,
+    /// and the program's spans cost what they cost without a recorder.
+    pub fn start(self) -> Result<Recorder, Error> {
+        Recorder::start(self.config)
+    }
+}

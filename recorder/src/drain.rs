@@ -1,0 +1,724 @@
+//! The thread that empties the rings.
+//!
+//! One pass, a *tick*, in this order, which is what the promises rest on:
+//!
+//! 1. look at every stack and at how much every ring holds;
+//! 2. write names and tracks that are new: whatever was looked at above uses only
+//!    names that are published by now;
+//! 3. copy the events into the raw slot;
+//! 4. write what was lost;
+//! 5. publish the slot, then the stacks, then the vitals.
+//!
+//! A span that ended between 1 and 3 is in the stack *and* among the events,
+//! never in neither. It sleeps between ticks: a drain that spins nearly doubles
+//! what a span costs.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+
+use ringscope_format::{
+    BatchKind, Kind, LISTED_FRAMES, Loss, LostCause, OpenSpan, Record, RecordingState, TrackKind,
+    Vitals, push_call_site, push_name, push_track, whole_events,
+};
+
+use crate::{
+    async_span::{EVER_USED, LISTED, OPEN},
+    atomics::Relaxed,
+    call_site, clock,
+    config::MAX_LANES,
+    lane::Lane,
+    last_words,
+    names::{self, Entry},
+    ownership::DrainView,
+    ring_pool::{self, UNATTACHED},
+    rules::matches,
+    scheduling,
+    shared::{Shared, SlowSpan, lock},
+    trace_file::{OpenSlot, TraceFile},
+};
+
+/// Ticks without an event before the drain starts to sleep longer.
+const BUSY_FOR: u32 = 64;
+/// How often a stack that keeps moving is looked at again within one tick.
+const SNAPSHOT_TRIES: u32 = 32;
+/// Name entries written in one batch; even the longest fit into a slot.
+const NAMES_AT_ONCE: usize = 256;
+/// Entries of the in-flight area that hold asynchronous spans, behind those of the lanes.
+pub(crate) const ASYNC_ENTRIES: usize = LISTED / LISTED_FRAMES;
+/// The clock is compared this long after the start, then every second: short
+/// recordings get several pairs, long ones few.
+const FIRST_PAIRS: [Duration; 3] =
+    [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
+const CLOCK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the drain remembers about a lane.
+#[derive(Debug)]
+struct Seen {
+    /// The sequence number of the slot that last had this lane's track described.
+    described_in: u64,
+    track: u32,
+    /// Counts that are already in the vitals.
+    lost: [u64; 8],
+    lost_slots: [u64; 8],
+    skipped: [u64; 8],
+    /// Stack as of this tick, and which version of it the file has.
+    frames: Box<[(u64, u32); LISTED_FRAMES]>,
+    depth: u32,
+    version: u64,
+    version_in_file: Option<u64>,
+    edition: u64,
+    view: DrainView,
+    available: usize,
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            described_in: 0,
+            track: 0,
+            lost: [0; 8],
+            lost_slots: [0; 8],
+            skipped: [0; 8],
+            frames: Box::new([(0, 0); LISTED_FRAMES]),
+            depth: 0,
+            version: 0,
+            version_in_file: None,
+            edition: 0,
+            view: DrainView::Absent,
+            available: 0,
+        }
+    }
+}
+
+/// What is left when the drain has ended.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    pub(crate) vitals: Vitals,
+    pub(crate) edition: u64,
+    pub(crate) open: Vec<(OpenSpan, u32)>,
+}
+
+/// How a pass went.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pass {
+    /// Something was in the rings.
+    busy: bool,
+    /// There was no free slot for all of it.
+    blocked: bool,
+}
+
+pub(crate) struct Drain {
+    shared: Arc<Shared>,
+    file: Arc<TraceFile>,
+    slot: Option<OpenSlot>,
+    slot_since: u64,
+    lanes: Vec<&'static Lane>,
+    seen: Vec<Seen>,
+    names_written: u32,
+    losses: Vec<Loss>,
+    vitals: Vitals,
+    edition: u64,
+    last_pass: u64,
+    started: u64,
+    pairs_taken: usize,
+    next_pair: u64,
+    unattached: ([u64; 8], [u64; 8]),
+    async_in_file: Vec<OpenSpan>,
+    async_edition: u64,
+    /// Ticks from which a span of this name is slow; filled as names come up.
+    slow: Vec<u64>,
+    entries: Vec<Entry>,
+    bytes: Vec<u8>,
+    spans: Vec<OpenSpan>,
+}
+
+impl Drain {
+    /// Sets up for a new recording. What older recordings left in the rings is
+    /// thrown away; what they counted becomes the zero of the counts.
+    pub(crate) fn new(shared: Arc<Shared>, file: Arc<TraceFile>, names_in_file: u32) -> Self {
+        let now = clock::ticks();
+        let unattached = (
+            std::array::from_fn(|i| UNATTACHED.lost[i].load(Ordering::Relaxed)),
+            std::array::from_fn(|i| UNATTACHED.skipped[i].load(Ordering::Relaxed)),
+        );
+        let mut drain = Self {
+            shared,
+            file,
+            slot: None,
+            slot_since: now,
+            lanes: Vec::new(),
+            seen: Vec::new(),
+            names_written: names_in_file,
+            losses: Vec::new(),
+            vitals: Vitals::default(),
+            edition: 1,
+            last_pass: now,
+            started: now,
+            pairs_taken: 0,
+            next_pair: now,
+            unattached,
+            async_in_file: Vec::new(),
+            async_edition: 0,
+            slow: Vec::new(),
+            entries: Vec::new(),
+            bytes: Vec::new(),
+            spans: Vec::new(),
+        };
+        drain.meet_lanes();
+        for (lane, seen) in drain.lanes.iter().zip(&mut drain.seen) {
+            let view = lane.ownership.drain_view();
+            if view == DrainView::Absent {
+                continue;
+            }
+            let consumer = lane.consumer();
+            if let Ok(leftover) = consumer.read_chunk(consumer.slots()) {
+                leftover.commit_all();
+            }
+            if view == DrainView::Retired {
+                lane.ownership.recycle();
+            } else {
+                take_counts(lane, seen);
+            }
+        }
+        drain.write_vitals(now);
+        drain
+    }
+
+    /// Runs until asked to stop.
+    pub(crate) fn run(mut self) -> Remains {
+        last_words::this_is_own_thread(0);
+        // It does little, and what waits for it is a ring that fills up.
+        scheduling::take_short_turns(Duration::from_micros(100));
+        let rendezvous = last_words::rendezvous();
+        let (busy_tick, idle_tick) = (self.shared.config.busy_tick, self.shared.config.idle_tick);
+        let mut idle = 0_u32;
+        loop {
+            let stopping = self.shared.stop_drain.load(Ordering::Acquire);
+            if stopping {
+                self.next_pair = 0; // the longer the clocks are compared, the better they fit
+            }
+            let ticket = rendezvous.pending();
+            if let Some(signal) = last_words::fatal_signal() {
+                // Whoever still records now would do so past the last pass.
+                call_site::switch_off_for_good();
+                self.vitals.state = RecordingState::FatalSignal;
+                self.vitals.signal = signal;
+            }
+            let pass = self.pass();
+            if !pass.blocked {
+                rendezvous.answer(ticket);
+                if stopping {
+                    break;
+                }
+            } else if stopping && self.shared.cannot_write.load(Ordering::Acquire) {
+                self.give_up_the_rest();
+                break;
+            }
+            idle = if pass.busy { 0 } else { idle.saturating_add(1) };
+            let longer = 1 << (idle.saturating_sub(BUSY_FOR) / 8).min(10);
+            thread::park_timeout((busy_tick * longer).min(idle_tick));
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Remains {
+        if let Some(slot) = self.slot.take().filter(|slot| !slot.writer.is_empty()) {
+            slot.hand_over();
+        }
+        rendezvous_everyone();
+        Remains { vitals: self.vitals, edition: self.edition, open: self.open_spans() }
+    }
+
+    /// Every span that was open in the last pass, with its depth.
+    fn open_spans(&self) -> Vec<(OpenSpan, u32)> {
+        let recording = self.seen.iter().filter(|seen| seen.view == DrainView::Recording);
+        let stacks = recording.flat_map(|seen| stack(seen, seen.track).zip(0..));
+        stacks.chain(self.async_in_file.iter().map(|&span| (span, u32::MAX))).collect()
+    }
+
+    fn pass(&mut self) -> Pass {
+        let now = clock::ticks();
+        self.switch_files();
+        self.meet_lanes();
+        self.look();
+        let busy = self.seen.iter().any(|seen| seen.available > 0);
+        let stored = self.write_names(now) && self.write_clock_pair(now) && self.write_events(now);
+        self.count_losses(now);
+        let blocked = !(self.write_losses(now) && stored);
+        if let Some(slot) = &mut self.slot {
+            slot.writer.publish();
+        }
+        self.write_stacks(now);
+        self.close_slot_if_asked(now);
+        self.vitals.drain_ticks += 1;
+        self.write_vitals(now);
+        self.recycle();
+        self.last_pass = now;
+        Pass { busy, blocked }
+    }
+
+    fn meet_lanes(&mut self) {
+        ring_pool::refresh(&mut self.lanes);
+        self.seen.resize_with(self.lanes.len(), Seen::new);
+    }
+
+    /// Step 1: stacks first, rings second.
+    fn look(&mut self) {
+        let mut fullest = 0;
+        let mut rings = 0;
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            seen.available = 0;
+            seen.view = lane.ownership.drain_view();
+            if seen.view == DrainView::Absent {
+                continue;
+            }
+            rings += 1;
+            seen.track = lane.owner().track;
+            if seen.version_in_file != Some(lane.in_flight.version()) {
+                for _ in 0..SNAPSHOT_TRIES {
+                    if let Some(found) = lane.in_flight.snapshot(&mut seen.frames) {
+                        (seen.depth, seen.version) = (found.depth, found.version);
+                        break;
+                    }
+                }
+            }
+            seen.available = lane.consumer().slots();
+            fullest = fullest.max(seen.available as u64);
+        }
+        self.shared.rings.store(rings, Ordering::Relaxed);
+        self.shared.fullest_ring.fetch_max(fullest, Ordering::Relaxed);
+    }
+
+    /// A slot with room for a batch of so many payload units, or `None` while the sealer is behind.
+    fn slot_with_room(&mut self, units: usize) -> Option<&mut OpenSlot> {
+        if self.slot.as_ref().is_some_and(|slot| slot.writer.room() < units) {
+            self.hand_over();
+        }
+        if self.slot.is_none() {
+            self.slot = self.file.take_slot(|| self.shared.take_sequence());
+            self.slot_since = clock::ticks();
+            if self.slot.is_none() {
+                self.shared.wake_sealer();
+            }
+        }
+        self.slot.as_mut()
+    }
+
+    fn hand_over(&mut self) {
+        if let Some(mut slot) = self.slot.take() {
+            slot.writer.publish();
+            slot.hand_over();
+            self.shared.wake_sealer();
+        }
+    }
+
+    /// Step 2. Returns false if there was no room.
+    fn write_names(&mut self, now: u64) -> bool {
+        let published = names::published();
+        while self.names_written < published {
+            let mut entries = std::mem::take(&mut self.entries);
+            names::copy_entries(self.names_written, NAMES_AT_ONCE, &mut entries);
+            let mut bytes = std::mem::take(&mut self.bytes);
+            encode_names(&entries, &mut bytes);
+            let count = entries.len() as u32;
+            let written = self.write_bytes(BatchKind::Names, now, count, &bytes);
+            (self.entries, self.bytes) = (entries, bytes);
+            if !written {
+                return false;
+            }
+            self.names_written += count;
+        }
+        true
+    }
+
+    fn write_bytes(&mut self, kind: BatchKind, now: u64, items: u32, bytes: &[u8]) -> bool {
+        let units = bytes.len().div_ceil(size_of::<Record>());
+        let Some(slot) = self.slot_with_room(units) else { return false };
+        slot.writer.push_bytes(kind, now, items, bytes);
+        true
+    }
+
+    fn write_clock_pair(&mut self, now: u64) -> bool {
+        if now < self.next_pair {
+            return true;
+        }
+        let pair = clock::pair();
+        if !self.write_bytes(BatchKind::ClockPairs, now, 1, bytemuck::bytes_of(&pair)) {
+            return false;
+        }
+        let wait = match FIRST_PAIRS.get(self.pairs_taken) {
+            Some(&since_start) => self.shared.ticks(since_start) + self.started - now.min(self.started),
+            None => self.shared.ticks(CLOCK_EVERY),
+        };
+        self.next_pair = now.saturating_add(wait);
+        self.pairs_taken += 1;
+        self.shared.drain_cpu_ns.store(clock::thread_cpu_ns(), Ordering::Relaxed);
+        true
+    }
+
+    /// Step 3. Returns false if there was no room for everything.
+    fn write_events(&mut self, now: u64) -> bool {
+        for index in 0..self.lanes.len() {
+            let lane = self.lanes[index];
+            while self.seen[index].available > 0 {
+                if !self.describe_track(index, now) {
+                    return false;
+                }
+                let seen = &mut self.seen[index];
+                // `describe_track` left room for at least one whole event.
+                let Some(slot) = &mut self.slot else { return false };
+                let want = seen.available.min(slot.writer.room());
+                let Ok(chunk) = lane.consumer().read_chunk(want) else { break };
+                let (first, second) = chunk.as_slices();
+                // The ring holds whole events; only a cut for lack of room can split one.
+                let take = if want < seen.available { whole_events(first, second, want) } else { want };
+                let (first, second) = split(first, second, take);
+                let slots = count_slots(first) + count_slots(second);
+                let events = take - slots;
+                slot.writer.push_events(lane.index, now, events as u32, first, second);
+                if !self.shared.config.triggers.is_empty() {
+                    let slowest = find_slow(&mut self.slow, &self.shared, first, second);
+                    if let Some((name, ticks)) = slowest {
+                        let slow_span = SlowSpan { name, ticks, seen_at: now };
+                        lock(&self.shared.slow_span).get_or_insert(slow_span);
+                        self.shared.wake_sealer();
+                    }
+                }
+                chunk.commit(take);
+                let stored = if lane.owner().is_recorder { &mut self.vitals.own } else { &mut self.vitals.stored };
+                *stored += events as u64;
+                self.vitals.stored_slots += slots as u64;
+                seen.available -= take;
+            }
+        }
+        true
+    }
+
+    /// Makes sure that the open slot describes the lane's track and has room for one event of any width.
+    fn describe_track(&mut self, index: usize, now: u64) -> bool {
+        const WIDEST: usize = 1 + ringscope_format::MAX_SLOTS;
+        loop {
+            let Some(slot) = self.slot_with_room(WIDEST) else { return false };
+            let sequence = slot.sequence;
+            if self.seen[index].described_in == sequence {
+                return true;
+            }
+            let track = self.seen[index].track;
+            if !self.write_track(index, track, now) {
+                return false;
+            }
+            self.seen[index].described_in = self.slot.as_ref().map_or(0, |slot| slot.sequence);
+        }
+    }
+
+    fn write_track(&mut self, index: usize, track: u32, now: u64) -> bool {
+        let owner = self.lanes[index].owner();
+        let kind = if owner.is_recorder { TrackKind::Recorder } else { TrackKind::Thread };
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        push_track(&mut bytes, track, kind, owner.os_id, &owner.name);
+        let written = self.write_bytes(BatchKind::Tracks, now, 1, &bytes);
+        self.bytes = bytes;
+        written
+    }
+
+    /// Step 4, first half: what the threads have counted since the last tick.
+    fn count_losses(&mut self, now: u64) {
+        let (from, to) = (self.last_pass, now);
+        let cannot_write = self.shared.cannot_write.load(Ordering::Acquire);
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            if seen.view == DrainView::Absent {
+                continue;
+            }
+            let counts = &lane.counts;
+            for cause in 0..8 {
+                let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
+                let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
+                if events > 0 {
+                    seen.lost[cause] += events;
+                    seen.lost_slots[cause] += slots;
+                    // A ring that is full because the file cannot be written says so.
+                    let full = cause == LostCause::RingFull as usize;
+                    let why = if full && cannot_write { LostCause::File as usize } else { cause };
+                    self.vitals.lost[why] += events;
+                    self.vitals.lost_slots[why] += slots;
+                    let total = seen.lost[cause];
+                    let what = (seen.track, Loss::LOST, why);
+                    note(&mut self.losses, what, [events, slots, total], (from, to));
+                }
+                let skipped = counts.skipped[cause].load(Relaxed) - seen.skipped[cause];
+                if skipped > 0 {
+                    seen.skipped[cause] += skipped;
+                    self.vitals.skipped[cause] += skipped;
+                    let total = seen.skipped[cause];
+                    let what = (seen.track, Loss::SKIPPED, cause);
+                    note(&mut self.losses, what, [skipped, 0, total], (from, to));
+                }
+            }
+        }
+        for cause in 0..8 {
+            let total = UNATTACHED.lost[cause].load(Ordering::Relaxed);
+            let events = total - std::mem::replace(&mut self.unattached.0[cause], total);
+            if events > 0 {
+                self.vitals.lost[cause] += events;
+                note(&mut self.losses, (0, Loss::LOST, cause), [events, 0, total], (from, to));
+            }
+            let total = UNATTACHED.skipped[cause].load(Ordering::Relaxed);
+            let events = total - std::mem::replace(&mut self.unattached.1[cause], total);
+            if events > 0 {
+                self.vitals.skipped[cause] += events;
+                note(&mut self.losses, (0, Loss::SKIPPED, cause), [events, 0, total], (from, to));
+            }
+        }
+    }
+
+    /// Step 4, second half. Returns false if there was no room; they stay for the next tick.
+    fn write_losses(&mut self, now: u64) -> bool {
+        if self.losses.is_empty() {
+            return true;
+        }
+        for index in 0..self.lanes.len() {
+            let (view, track) = (self.seen[index].view, self.seen[index].track);
+            let concerned = self.losses.iter().any(|loss| loss.track == track);
+            if view != DrainView::Absent && concerned && !self.describe_track(index, now) {
+                return false;
+            }
+        }
+        let mut losses = std::mem::take(&mut self.losses);
+        // Entries of many threads may not fit into one slot.
+        while !losses.is_empty() {
+            let some = losses.len().min(256);
+            let bytes = bytemuck::cast_slice(&losses[..some]);
+            if !self.write_bytes(BatchKind::Losses, now, some as u32, bytes) {
+                self.losses = losses;
+                return false;
+            }
+            losses.drain(..some);
+        }
+        self.losses = losses;
+        true
+    }
+
+    /// Step 5: stacks that differ from what the file says.
+    fn write_stacks(&mut self, now: u64) {
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            let gone = seen.view == DrainView::Absent;
+            if gone {
+                if seen.version_in_file.take().is_some() {
+                    seen.edition += 1;
+                    self.file.write_in_flight(lane.index as usize, seen.edition, now, seen.track, 0, &[]);
+                }
+                continue;
+            }
+            if seen.version_in_file == Some(seen.version) {
+                continue;
+            }
+            self.spans.clear();
+            self.spans.extend(stack(seen, seen.track));
+            seen.edition += 1;
+            let (entry, track, depth) = (lane.index as usize, seen.track, seen.depth);
+            self.file.write_in_flight(entry, seen.edition, now, track, depth, &self.spans);
+            seen.version_in_file = Some(seen.version);
+        }
+        self.write_async_spans(now);
+    }
+
+    fn write_async_spans(&mut self, now: u64) {
+        if !EVER_USED.load(Ordering::Relaxed) {
+            return;
+        }
+        self.spans.clear();
+        let open = (0..LISTED).filter_map(|index| OPEN.copy(index));
+        self.spans.extend(open.map(|span| OpenSpan {
+            start: span.start,
+            id: span.id,
+            name: span.name,
+            track: span.track,
+        }));
+        if self.spans == self.async_in_file {
+            return;
+        }
+        self.async_edition += 1;
+        for entry in 0..ASYNC_ENTRIES {
+            let from = (entry * LISTED_FRAMES).min(self.spans.len());
+            let to = (from + LISTED_FRAMES).min(self.spans.len());
+            let page = &self.spans[from..to];
+            self.file.write_in_flight(MAX_LANES + entry, self.async_edition, now, 0, page.len() as u32, page);
+        }
+        self.async_in_file.clone_from(&self.spans);
+    }
+
+    fn close_slot_if_asked(&mut self, now: u64) {
+        // A flight recorder's chunks must not span more than a part of its window,
+        // or whole windows would age out at once.
+        let window = self.shared.config.keep_last.as_ref().map(|keep| self.shared.ticks(keep.window) / 8);
+        let too_old = window.is_some_and(|most| now.saturating_sub(self.slot_since) > most);
+        let asked = self.shared.close_slot.swap(false, Ordering::AcqRel);
+        let used = self.slot.as_ref().is_some_and(|slot| !slot.writer.is_empty());
+        if (asked || too_old) && used {
+            self.hand_over();
+        }
+        if asked {
+            *lock(&self.shared.at_last_close) = (self.vitals, self.open_spans());
+        }
+    }
+
+    fn write_vitals(&mut self, now: u64) {
+        let state = self.vitals.state;
+        self.vitals.tick = now;
+        self.vitals.bytes = self.shared.bytes.load(Ordering::Relaxed);
+        self.vitals.overwritten = self.shared.overwritten.load(Ordering::Relaxed);
+        if last_words::file_was_truncated() && state == RecordingState::Recording {
+            self.vitals.state = RecordingState::GivenUp;
+        }
+        self.edition += 1;
+        self.file.write_vitals(self.edition, &self.vitals);
+    }
+
+    /// Lanes whose threads have gone and whose rings are empty go back to the pool.
+    fn recycle(&mut self) {
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            if seen.view == DrainView::Retired && seen.available == 0 {
+                seen.lost = [0; 8];
+                seen.lost_slots = [0; 8];
+                seen.skipped = [0; 8];
+                seen.described_in = 0;
+                seen.depth = 0;
+                lane.ownership.recycle();
+            }
+        }
+    }
+
+    /// Goes on in the next file of a rotation.
+    fn switch_files(&mut self) {
+        if !self.shared.has_next_file.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let Some(next) = lock(&self.shared.next_file).take() else { return };
+        self.hand_over();
+        let mut last = self.vitals;
+        last.state = RecordingState::Continued;
+        self.edition += 1;
+        self.file.write_vitals(self.edition, &last);
+        self.file.clear_in_flight();
+        *lock(&self.shared.left_file) = Some((self.edition, last));
+        self.file = next.file;
+        self.names_written = next.names_in_file;
+        self.next_pair = 0;
+        for seen in &mut self.seen {
+            (seen.version_in_file, seen.edition) = (None, 0);
+        }
+        self.async_in_file.clear();
+        self.async_edition = 0;
+        self.shared.wake_sealer();
+    }
+
+    /// The file cannot be written and the recording ends: what is still in the rings is lost.
+    fn give_up_the_rest(&mut self) {
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            if lane.ownership.drain_view() == DrainView::Absent {
+                continue;
+            }
+            let consumer = lane.consumer();
+            let Ok(rest) = consumer.read_chunk(consumer.slots()) else { continue };
+            let (first, second) = rest.as_slices();
+            let units = first.len() + second.len();
+            let slots = count_slots(first) + count_slots(second);
+            rest.commit_all();
+            if !lane.owner().is_recorder {
+                self.vitals.lost[LostCause::File as usize] += (units - slots) as u64;
+                self.vitals.lost_slots[LostCause::File as usize] += slots as u64;
+            }
+            seen.available = 0;
+        }
+        self.count_losses(clock::ticks());
+    }
+}
+
+/// Whoever still waits for a pass gets no other than the last one.
+fn rendezvous_everyone() {
+    let rendezvous = last_words::rendezvous();
+    rendezvous.answer(rendezvous.pending());
+}
+
+fn take_counts(lane: &Lane, seen: &mut Seen) {
+    let counts = &lane.counts;
+    for cause in 0..8 {
+        seen.lost[cause] = counts.lost[cause].load(Relaxed);
+        seen.lost_slots[cause] = counts.lost_slots[cause].load(Relaxed);
+        seen.skipped[cause] = counts.skipped[cause].load(Relaxed);
+    }
+}
+
+fn stack(seen: &Seen, track: u32) -> impl Iterator<Item = OpenSpan> {
+    let frames = seen.frames.iter().take(seen.depth as usize);
+    frames.map(move |&(start, name)| OpenSpan { start, id: 0, name, track })
+}
+
+/// The first `take` units of two slices.
+fn split<'a>(first: &'a [Record], second: &'a [Record], take: usize) -> (&'a [Record], &'a [Record]) {
+    let from_first = take.min(first.len());
+    (&first[..from_first], &second[..(take - from_first).min(second.len())])
+}
+
+fn count_slots(units: &[Record]) -> usize {
+    units.iter().filter(|unit| unit.kind.is_slot()).count()
+}
+
+/// The slowest span that is slower than its trigger allows.
+fn find_slow(slow: &mut Vec<u64>, shared: &Shared, first: &[Record], second: &[Record]) -> Option<(u32, u64)> {
+    let timed = |unit: &&Record| matches!(unit.kind, Kind::SPAN | Kind::ASYNC_SPAN);
+    let mut slowest = None;
+    for unit in first.iter().chain(second).filter(timed) {
+        let known = slow.len() as u32;
+        if unit.name >= known {
+            let mut entries = Vec::new();
+            names::copy_entries(0, usize::MAX, &mut entries);
+            slow.resize(unit.name as usize + 1, u64::MAX);
+            for entry in entries {
+                if let Entry::Text { id, text } = entry
+                    && let Some(limit) = slow.get_mut(id as usize)
+                {
+                    let rules = shared.config.triggers.iter().filter(|trigger| matches(&trigger.pattern, text));
+                    *limit = rules.map(|trigger| shared.ticks(trigger.longer_than)).min().unwrap_or(u64::MAX);
+                }
+            }
+        }
+        let limit = slow.get(unit.name as usize).copied().unwrap_or(u64::MAX);
+        let ticks = unit.duration().unwrap_or(0);
+        if ticks > limit && slowest.is_none_or(|(_, most)| ticks > most) {
+            slowest = Some((unit.name, ticks));
+        }
+    }
+    slowest
+}
+
+/// Adds a loss (track, class and cause; events, slots and total; between two
+/// ticks), or makes one that is not written yet larger.
+fn note(losses: &mut Vec<Loss>, what: (u32, u8, usize), counts: [u64; 3], between: (u64, u64)) {
+    let (track, class, cause) = (what.0, what.1, what.2 as u8);
+    let [events, slots, total] = counts;
+    let same = |known: &&mut Loss| (known.track, known.class, known.cause) == (track, class, cause);
+    if let Some(known) = losses.iter_mut().find(same) {
+        known.events += events;
+        known.slots += slots;
+        known.not_after = between.1;
+        known.total = total;
+        return;
+    }
+    let (not_before, not_after) = between;
+    losses.push(Loss { track, class, cause, unused: 0, events, slots, not_before, not_after, total });
+}
+
+pub(crate) fn encode_names(entries: &[Entry], bytes: &mut Vec<u8>) {
+    bytes.clear();
+    for entry in entries {
+        match *entry {
+            Entry::Text { id, text } => push_name(bytes, id, text),
+            Entry::CallSite { name, line, file, module } => push_call_site(bytes, name, line, file, module),
+        }
+    }
+}

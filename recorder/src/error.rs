@@ -1,0 +1,119 @@
+//! What can go wrong, said so that it can be mended.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+/// Why a recorder could not be started, flushed or finished.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// This process is already recording.
+    AlreadyRecording {
+        /// Where to.
+        path: PathBuf,
+    },
+    /// The path is a directory.
+    IsADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is a file at the path that is not a trace.
+    NotATrace {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another recorder is writing to the path.
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file could not be created, written or read.
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The recorder's threads could not be started.
+    Spawn {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A dump was asked for, but this is not a flight recorder.
+    NotAFlightRecorder,
+    /// The recording ended before it could answer: its file was truncated by
+    /// another process, or its threads are gone.
+    GaveUp {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The compressor could not be set up.
+    Format(ringscope_format::Error),
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + use<> {
+        let path = path.to_owned();
+        move |source| Error::Io { path, action, source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::AlreadyRecording { path } => write!(
+                f,
+                "{}: this process is already recording there; finish that recorder first",
+                path.display()
+            ),
+            Error::IsADirectory { path } => {
+                write!(f, "{}: is a directory; give the name of a file in it", path.display())
+            }
+            Error::NotATrace { path } => write!(
+                f,
+                "{}: exists and is not a trace; remove it or choose another path",
+                path.display()
+            ),
+            Error::InUse { path } => write!(
+                f,
+                "{}: another recorder is writing to it; choose another path",
+                path.display()
+            ),
+            Error::Io { path, action, source } => {
+                write!(f, "{}: cannot {action}: {source}", path.display())?;
+                match source.kind() {
+                    io::ErrorKind::NotFound => f.write_str("; create its directory first"),
+                    io::ErrorKind::PermissionDenied => f.write_str("; choose a path you may write to"),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                        f.write_str("; a recording needs about 8 MiB to start")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Error::Spawn { source } => write!(f, "cannot start the recorder's threads: {source}"),
+            Error::NotAFlightRecorder => f.write_str(
+                "no dump: this recording keeps everything; set `keep_last` to make it a flight recorder",
+            ),
+            Error::GaveUp { path } => write!(
+                f,
+                "{}: the recording was given up; was the file truncated by another process?",
+                path.display()
+            ),
+            Error::Format(error) => write!(f, "cannot set up the compressor: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } | Error::Spawn { source } => Some(source),
+            Error::Format(error) => Some(error),
+            _ => None,
+        }
+    }
+}

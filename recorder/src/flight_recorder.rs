@@ -1,0 +1,268 @@
+//! Keep-last mode: a circular area of sealed chunks, and dumps of it.
+//!
+//! The area has a fixed size. A new chunk goes behind the one before it, or to
+//! the start if it does not fit before the end; chunks that it would overlap are
+//! invalidated first, oldest first, so a reader never takes half of one for a whole.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use ringscope_format::{
+    ChunkEncoder, FileHeader, HEADER_LENGTH, Layout, Mode, RecordingState, VITALS_LENGTH,
+    VITALS_OFFSET, Vitals, write_twin,
+};
+
+use crate::{
+    shared::DumpReason,
+    trace_file::{TraceFile, with_suffix},
+};
+
+/// A chunk in the ring area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    offset: u64,
+    length: u64,
+    events: u64,
+    first_tick: u64,
+    last_tick: u64,
+}
+
+/// Where the next chunk goes and what is there.
+#[derive(Debug)]
+pub(crate) struct RingArea {
+    start: u64,
+    length: u64,
+    /// Relative to `start`.
+    cursor: u64,
+    kept: VecDeque<Kept>,
+}
+
+/// What a chunk is about, for those who don't decode it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkFacts {
+    pub(crate) events: u64,
+    pub(crate) first_tick: u64,
+    pub(crate) last_tick: u64,
+}
+
+impl RingArea {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { start: layout.ring_offset, length: layout.ring_length, cursor: 0, kept: VecDeque::new() }
+    }
+
+    /// Writes a chunk over the oldest ones. Returns how many events those had.
+    pub(crate) fn write(&mut self, file: &TraceFile, chunk: &[u8], facts: ChunkFacts) -> io::Result<u64> {
+        let length = chunk.len() as u64;
+        if length > self.length {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "a chunk is larger than the flight recorder's area; raise its size",
+            ));
+        }
+        let (offset, dropped) = self.make_room(length);
+        let mut overwritten = 0;
+        for old in dropped {
+            file.invalidate_chunk(old.offset)?;
+            overwritten += old.events;
+        }
+        crate::crash_point("ring-invalidated");
+        file.write_chunk(chunk, offset)?;
+        self.kept.push_back(Kept {
+            offset,
+            length,
+            events: facts.events,
+            first_tick: facts.first_tick,
+            last_tick: facts.last_tick,
+        });
+        self.cursor = offset - self.start + length;
+        Ok(overwritten)
+    }
+
+    /// Finds the place for a chunk and takes out of the list whatever is there.
+    fn make_room(&mut self, length: u64) -> (u64, Vec<Kept>) {
+        let mut dropped = Vec::new();
+        if self.cursor + length > self.length {
+            // What is left behind the cursor belongs to the lap before: it is the
+            // oldest there is and would otherwise outlive all that is newer.
+            let cursor = self.start + self.cursor;
+            self.drop_oldest_while(|old| old.offset >= cursor, &mut dropped);
+            self.cursor = 0;
+        }
+        let from = self.start + self.cursor;
+        let overlaps = |old: &Kept| old.offset < from + length && from < old.offset + old.length;
+        self.drop_oldest_while(overlaps, &mut dropped);
+        (from, dropped)
+    }
+
+    fn drop_oldest_while(&mut self, condition: impl Fn(&Kept) -> bool, dropped: &mut Vec<Kept>) {
+        while self.kept.front().is_some_and(&condition) {
+            dropped.extend(self.kept.pop_front());
+        }
+    }
+
+    /// Chunks that have something from `since` on, oldest first.
+    fn from_tick(&self, since: u64) -> impl Iterator<Item = Kept> {
+        // A chunk without records (only names or losses) has no ticks; it is small.
+        self.kept.iter().copied().filter(move |kept| kept.last_tick >= since || kept.events == 0)
+    }
+}
+
+/// Everything a dump consists of.
+pub(crate) struct Dump<'a> {
+    pub(crate) file: &'a TraceFile,
+    pub(crate) ring: &'a RingArea,
+    pub(crate) encoder: &'a mut ChunkEncoder,
+    pub(crate) vitals: Vitals,
+    pub(crate) reason: &'a DumpReason,
+    pub(crate) metadata: &'a [(String, String)],
+    /// Ready chunks with all names.
+    pub(crate) names: &'a [Vec<u8>],
+    /// A ready chunk with the spans that are open now.
+    pub(crate) open_chunk: Option<Vec<u8>>,
+    /// What is older is left out.
+    pub(crate) since: u64,
+    pub(crate) ns_per_tick: f64,
+    pub(crate) number: u32,
+}
+
+impl Dump<'_> {
+    /// Writes the dump beside the trace, under another name until it is whole.
+    pub(crate) fn write(mut self) -> io::Result<PathBuf> {
+        let path = dump_path(&self.file.path, self.number, self.reason);
+        let beside = with_suffix(&path, ".writing");
+        let written = self.write_to(&beside).and_then(|()| fs::rename(&beside, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written.map(|()| path)
+    }
+
+    fn write_to(&mut self, path: &Path) -> io::Result<()> {
+        let target = File::create(path)?;
+        let header = FileHeader { mode: Mode::Dump, layout: Layout::finished(), ..self.file.header.clone() };
+        let mut page = vec![0; HEADER_LENGTH as usize];
+        let bytes = header.to_bytes();
+        page[..bytes.len()].copy_from_slice(&bytes);
+        let vitals = Vitals { state: RecordingState::Finished, ..self.vitals };
+        write_twin(&mut page[VITALS_OFFSET..VITALS_OFFSET + VITALS_LENGTH], 1, &vitals.to_bytes());
+        target.write_all_at(&page, 0)?;
+
+        let chunks: Vec<Kept> = self.ring.from_tick(self.since).collect();
+        let first = chunks.iter().filter(|kept| kept.events > 0).map(|kept| kept.first_tick).min();
+        let last = chunks.iter().map(|kept| kept.last_tick).max().unwrap_or(0);
+        let covers = first.map_or(0.0, |first| last.saturating_sub(first) as f64 * self.ns_per_tick);
+        let reason = self.reason.to_string();
+        let covers = (covers as u64).to_string();
+        let mut metadata: Vec<(&str, &str)> =
+            self.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        metadata.extend([("dump.reason", reason.as_str()), ("dump.covers_ns", covers.as_str())]);
+
+        let mut end = HEADER_LENGTH;
+        let mut append = |bytes: &[u8]| -> io::Result<()> {
+            target.write_all_at(bytes, end)?;
+            end += bytes.len() as u64;
+            Ok(())
+        };
+        append(self.encoder.metadata(0, &metadata).map_err(io::Error::other)?)?;
+        self.names.iter().try_for_each(|chunk| append(chunk))?;
+        let mut buffer = Vec::new();
+        for kept in chunks {
+            buffer.resize(kept.length as usize, 0);
+            self.file.read_at(&mut buffer, kept.offset)?;
+            append(&buffer)?;
+        }
+        if let Some(chunk) = &self.open_chunk {
+            append(chunk)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for DumpReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DumpReason::Asked => f.write_str("asked for by the program"),
+            DumpReason::Signal => f.write_str("asked for by signal"),
+            DumpReason::ControlFile => f.write_str("asked for by control file"),
+            DumpReason::Panic => f.write_str("panic"),
+            DumpReason::SlowSpan { name, took_ns } => {
+                write!(f, "slow span: {name} took {:.3} ms", *took_ns as f64 / 1e6)
+            }
+        }
+    }
+}
+
+/// `flight.trace` becomes `flight.dump-3-slow-span.trace`.
+fn dump_path(trace: &Path, number: u32, reason: &DumpReason) -> PathBuf {
+    let why = match reason {
+        DumpReason::Asked => "asked",
+        DumpReason::Signal => "signal",
+        DumpReason::ControlFile => "control",
+        DumpReason::Panic => "panic",
+        DumpReason::SlowSpan { .. } => "slow-span",
+    };
+    numbered(trace, &format!("dump-{number}-{why}"))
+}
+
+/// `dir/name.trace` becomes `dir/name.TAG.trace`.
+pub(crate) fn numbered(path: &Path, tag: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(tag);
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(length: u64) -> RingArea {
+        RingArea { start: 1_000, length, cursor: 0, kept: VecDeque::new() }
+    }
+
+    fn put(area: &mut RingArea, length: u64, events: u64) -> Vec<u64> {
+        let (offset, dropped) = area.make_room(length);
+        area.kept.push_back(Kept { offset, length, events, first_tick: events, last_tick: events });
+        area.cursor = offset - area.start + length;
+        dropped.iter().map(|kept| kept.events).collect()
+    }
+
+    #[test]
+    fn new_chunks_push_out_the_oldest_they_overlap() {
+        let mut area = area(100);
+        assert_eq!(put(&mut area, 40, 1), []);
+        assert_eq!(put(&mut area, 40, 2), []);
+        assert_eq!(put(&mut area, 30, 3), [1], "goes to the start");
+        assert_eq!(put(&mut area, 30, 4), [2]);
+        assert_eq!(area.kept.iter().map(|kept| kept.events).collect::<Vec<_>>(), [3, 4]);
+    }
+
+    #[test]
+    fn what_is_left_of_the_lap_before_goes_when_the_next_begins() {
+        let mut area = area(100);
+        for events in 1..=4 {
+            put(&mut area, 25, events);
+        }
+        put(&mut area, 25, 5); // over 1
+        put(&mut area, 20, 6); // over 2
+        put(&mut area, 20, 7); // over 2 and 3
+        // 30 units are left behind the cursor, where 4 still stands.
+        assert_eq!(put(&mut area, 50, 8), [4, 5, 6]);
+        assert_eq!(area.kept.iter().map(|kept| kept.events).collect::<Vec<_>>(), [7, 8]);
+    }
+
+    #[test]
+    fn numbered_files_keep_their_extension() {
+        assert_eq!(numbered(Path::new("a/run.trace"), "1"), Path::new("a/run.1.trace"));
+        assert_eq!(numbered(Path::new("run"), "dump-1-panic"), Path::new("run.dump-1-panic"));
+    }
+}

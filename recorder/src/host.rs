@@ -1,0 +1,27 @@
+//! What a trace says about where it was recorded.
+
+#![allow(unsafe_code)] // gethostname
+
+/// The user's pairs behind those of the machine.
+pub(crate) fn metadata(given: &[(String, String)]) -> Vec<(String, String)> {
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    let command: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let own = [
+        ("host.name", host_name()),
+        ("host.os", std::env::consts::OS.to_owned()),
+        ("host.arch", std::env::consts::ARCH.to_owned()),
+        ("host.cpus", cpus.to_string()),
+        ("process.command", command.join(" ")),
+        ("recorder.version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    own.map(|(key, value)| (key.to_owned(), value)).into_iter().chain(given.iter().cloned()).collect()
+}
+
+fn host_name() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: the buffer is valid for its length, less one byte that stays zero.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
+    if failed { String::new() } else { String::from_utf8_lossy(&name[..end]).into_owned() }
+}

@@ -1,0 +1,171 @@
+//! Which spans a thread is inside of, readable by the drain at any moment.
+//!
+//! The owning thread writes, the drain takes snapshots; neither waits for the
+//! other. It is a sequence lock whose writer never marks the data as busy: what
+//! protects a snapshot is that the owner changes `state` *before* it reuses a
+//! frame that a snapshot may be reading.
+//!
+//! The outermost `N` spans are listed; deeper ones are only counted.
+
+use crate::atomics::{
+    Acquire, AtomicU32, AtomicU64,
+    Relaxed, Release, fence,
+};
+
+/// `state` holds the depth in its low bits and a change count above them.
+const DEPTH_BITS: u32 = 24;
+const DEPTH_MASK: u64 = (1 << DEPTH_BITS) - 1;
+const ONE_CHANGE: u64 = 1 << DEPTH_BITS;
+
+#[derive(Debug)]
+struct Frame {
+    start: AtomicU64,
+    name: AtomicU32,
+}
+
+/// The stack of one thread's open spans.
+// In this order, so that `state` and the outermost frames share a cache line.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct InFlight<const N: usize> {
+    /// Changes on every enter and leave, so that equal values before and after
+    /// a snapshot prove that nothing moved in between.
+    state: AtomicU64,
+    frames: [Frame; N],
+}
+
+/// What [`InFlight::snapshot`] found, apart from the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Differs whenever the stack has changed.
+    pub(crate) version: u64,
+    /// How many spans are open, also those that are not listed.
+    pub(crate) depth: u32,
+}
+
+impl<const N: usize> InFlight<N> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            frames: std::array::from_fn(|_| Frame {
+                start: AtomicU64::new(0),
+                name: AtomicU32::new(0),
+            }),
+        }
+    }
+
+    /// Owner only: opens a span and returns its place in the stack.
+    #[inline(always)]
+    pub(crate) fn enter(&self, start: u64, name: u32) -> u32 {
+        let state = self.state.load(Relaxed);
+        let depth = (state & DEPTH_MASK) as u32;
+        if let Some(frame) = self.frames.get(depth as usize) {
+            // Release, with the fence in `snapshot`: a snapshot that reads one of
+            // these sees the `state` of the leave that freed the frame, and retries.
+            frame.start.store(start, Release);
+            frame.name.store(name, Release);
+        }
+        // Release, with the first load in `snapshot`: who sees the new depth sees the frame.
+        self.state.store(state.wrapping_add(ONE_CHANGE + 1), Release);
+        depth
+    }
+
+    /// Owner only: closes the span at `place`, and with it any above that were
+    /// never closed. A span that outlived its parent changes nothing.
+    #[inline(always)]
+    pub(crate) fn leave(&self, place: u32) {
+        let state = self.state.load(Relaxed);
+        let depth = state & DEPTH_MASK;
+        let left = depth.min(u64::from(place));
+        self.state.store((state - depth + left).wrapping_add(ONE_CHANGE), Release);
+    }
+
+    /// Owner only: how many spans are open.
+    #[inline(always)]
+    pub(crate) fn depth(&self) -> u32 {
+        (self.state.load(Relaxed) & DEPTH_MASK) as u32
+    }
+
+    /// A value that differs whenever the stack has changed.
+    pub(crate) fn version(&self) -> u64 {
+        self.state.load(Acquire)
+    }
+
+    /// Copies the listed frames as `(start, name)`, or `None` if the owner moved
+    /// meanwhile; then try again. Never blocks the owner.
+    pub(crate) fn snapshot(&self, frames: &mut [(u64, u32); N]) -> Option<Snapshot> {
+        let before = self.state.load(Acquire);
+        let depth = (before & DEPTH_MASK) as u32;
+        for (copy, frame) in frames.iter_mut().zip(&self.frames).take(depth as usize) {
+            *copy = (frame.start.load(Relaxed), frame.name.load(Relaxed));
+        }
+        // Acquire, with the Release stores of `enter`: had any frame above been
+        // reused, the load below would see a newer state.
+        fence(Acquire);
+        let after = self.state.load(Relaxed);
+        (before == after).then_some(Snapshot { version: before, depth })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed<const N: usize>(stack: &InFlight<N>) -> Vec<(u64, u32)> {
+        let mut frames = [(0, 0); N];
+        let found = stack.snapshot(&mut frames).expect("nobody else writes");
+        frames[..N.min(found.depth as usize)].to_vec()
+    }
+
+    #[test]
+    fn spans_are_listed_outermost_first() {
+        let stack = InFlight::<4>::new();
+        stack.enter(10, 1);
+        let inner = stack.enter(20, 2);
+        assert_eq!(listed(&stack), [(10, 1), (20, 2)]);
+        stack.leave(inner);
+        assert_eq!(listed(&stack), [(10, 1)]);
+    }
+
+    #[test]
+    fn spans_past_the_last_frame_are_counted_but_not_listed() {
+        let stack = InFlight::<2>::new();
+        let places: Vec<u32> = (0..10_000).map(|i| stack.enter(i, 7)).collect();
+        let mut frames = [(0, 0); 2];
+        assert_eq!(stack.snapshot(&mut frames).unwrap().depth, 10_000);
+        assert_eq!(frames, [(0, 7), (1, 7)]);
+        for place in places.into_iter().rev() {
+            stack.leave(place);
+        }
+        assert_eq!(stack.depth(), 0);
+    }
+
+    #[test]
+    fn a_forgotten_child_goes_with_its_parent() {
+        let stack = InFlight::<4>::new();
+        let outer = stack.enter(1, 1);
+        stack.enter(2, 2);
+        stack.leave(outer);
+        assert_eq!(stack.depth(), 0);
+    }
+
+    #[test]
+    fn a_span_that_outlives_its_parent_does_not_reopen_it() {
+        let stack = InFlight::<4>::new();
+        let outer = stack.enter(1, 1);
+        let inner = stack.enter(2, 2);
+        stack.leave(outer);
+        stack.leave(inner);
+        assert_eq!(stack.depth(), 0);
+    }
+
+    #[test]
+    fn leaving_and_entering_again_changes_the_version() {
+        let stack = InFlight::<4>::new();
+        let place = stack.enter(1, 1);
+        let before = stack.version();
+        stack.leave(place);
+        stack.enter(1, 1);
+        assert_ne!(stack.version(), before);
+    }
+}

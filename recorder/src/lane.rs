@@ -1,0 +1,329 @@
+//! The recording side of one thread: one ring, one stack of open spans, a few
+//! counts. This is the hot path; nothing here allocates, locks, formats, waits
+//! or makes a system call (`tests/it/no_allocation.rs` proves the first).
+//!
+//! A span costs two counter reads, one 32-byte push and five plain stores. A
+//! full ring loses the newest event and counts it; the thread goes on.
+//!
+//! Not for use inside signal handlers: a handler that records while its thread
+//! is in the middle of a push would tear the ring.
+
+#![allow(unsafe_code)] // the producer half is behind an UnsafeCell; see `Lane::producer`
+
+use std::{cell::UnsafeCell, sync::atomic::AtomicBool};
+
+use ringscope_format::{
+    Kind, LISTED_FRAMES, Link, LostCause, MAX_SLOTS, Record, SkipCause, Status, Value, ValueType,
+    slots_needed, write_slots,
+};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::{
+    atomics::{AtomicU32, AtomicU64, Relaxed, Release},
+    clock,
+    in_flight::InFlight,
+    ownership::Ownership,
+};
+
+/// What one thread records through. Lives for ever and passes from thread to thread.
+///
+/// Aligned to two cache lines: the producer half is written on every push, and
+/// two of them in one line double the cost of both.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Touched by the owning thread alone, see [`Ownership`]; re-created by the
+    /// thread that claims the lane.
+    producer: UnsafeCell<Producer<Record>>,
+    /// The owner's track; 0 once it has retired. Tracks are never reused, so a
+    /// guard that finds another track here knows that the lane is not its own any more.
+    track: AtomicU32,
+    /// Which clock to read; here because everything else the hot path needs is.
+    hardware_clock: AtomicBool,
+    pub(crate) in_flight: InFlight<LISTED_FRAMES>,
+    pub(crate) counts: Counts,
+    /// Owner only: how many asynchronous spans it has begun.
+    begun: AtomicU32,
+    pub(crate) ownership: Ownership,
+    /// Place in the pool and in the file's in-flight area.
+    pub(crate) index: u32,
+    /// The drain's half, see [`Ownership`].
+    consumer: UnsafeCell<Consumer<Record>>,
+    /// Who the owner is: written by the claimant, read by the drain.
+    owner: UnsafeCell<Owner>,
+}
+
+// SAFETY: the cells are what keeps `Lane` from being Sync by itself. `Ownership`
+// says at each moment which single thread may touch each of them, and hands over
+// with release and acquire.
+unsafe impl Sync for Lane {}
+// SAFETY: as above; nothing in a lane is tied to the thread that made it.
+unsafe impl Send for Lane {}
+
+/// Events that did not reach the ring. Written by the owner with a plain load
+/// and store (a `fetch_add` would lock the bus for each), read by the drain.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) lost: [AtomicU64; 8],
+    pub(crate) lost_slots: [AtomicU64; 8],
+    pub(crate) skipped: [AtomicU64; 8],
+}
+
+/// The thread behind a lane.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owner {
+    /// Stays here after the thread has retired, until the drain recycles the lane.
+    pub(crate) track: u32,
+    pub(crate) os_id: u64,
+    pub(crate) name: String,
+    /// The recorder's own thread, whose events are accounted apart.
+    pub(crate) is_recorder: bool,
+}
+
+#[inline(always)]
+fn add(count: &AtomicU64, n: u64) {
+    count.store(count.load(Relaxed) + n, Relaxed);
+}
+
+impl Lane {
+    /// A lane without a ring: pushes fail until a thread claims it and makes one.
+    pub(crate) fn new(index: u32) -> Self {
+        let (producer, consumer) = RingBuffer::new(0);
+        Self {
+            producer: UnsafeCell::new(producer),
+            track: AtomicU32::new(0),
+            hardware_clock: AtomicBool::new(false),
+            in_flight: InFlight::new(),
+            counts: Counts::default(),
+            begun: AtomicU32::new(0),
+            ownership: Ownership::new(),
+            index,
+            consumer: UnsafeCell::new(consumer),
+            owner: UnsafeCell::new(Owner::default()),
+        }
+    }
+
+    /// The owner's track, or 0.
+    #[inline(always)]
+    pub(crate) fn track(&self) -> u32 {
+        self.track.load(Relaxed)
+    }
+
+    /// The counter, now.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u64 {
+        clock::ticks_of(self.hardware_clock.load(Relaxed))
+    }
+
+    /// Owner only: records a finished span, or counts it as lost if the ring is full.
+    ///
+    /// Never waits: a late measurement would disturb what it measures.
+    #[inline(always)]
+    pub(crate) fn push(&self, record: Record) {
+        // SAFETY: only the owning thread calls this (guards and handles are not
+        // Send and compare tracks first), it does not call itself, and no
+        // reference outlives the call.
+        let producer = unsafe { &mut *self.producer.get() };
+        if producer.push(record).is_err() {
+            self.lose(LostCause::RingFull, 0);
+        }
+    }
+
+    /// Owner only: records an event with more to say. All of it is pushed in one
+    /// step, so that no reader ever sees a part.
+    #[inline]
+    pub(crate) fn push_wide(&self, mut record: Record, fields: &[(u32, Value<'_>)], links: &[Link]) {
+        let slots = slots_needed(fields, links);
+        if slots > MAX_SLOTS {
+            return self.lose(LostCause::TooWide, slots as u64);
+        }
+        record.shape = Record::shape_of(slots, record.value_type());
+        // SAFETY: as in `push`.
+        let producer = unsafe { &mut *self.producer.get() };
+        let Ok(mut room) = producer.write_chunk_uninit(1 + slots) else {
+            let fits = slots < producer.buffer().capacity();
+            let cause = if fits { LostCause::RingFull } else { LostCause::TooWide };
+            return self.lose(cause, slots as u64);
+        };
+        let (first, second) = room.as_mut_slices();
+        let mut places = first.iter_mut().chain(second);
+        let mut written = 0;
+        let mut put = |unit: Record| {
+            if let Some(place) = places.next() {
+                place.write(unit);
+                written += 1;
+            }
+        };
+        put(record);
+        write_slots(fields, links, &mut put);
+        debug_assert_eq!(written, 1 + slots);
+        if written == 1 + slots {
+            // SAFETY: all `1 + slots` places have just been written.
+            unsafe { room.commit_all() };
+        }
+    }
+
+    #[cold]
+    pub(crate) fn lose(&self, cause: LostCause, slots: u64) {
+        add(&self.counts.lost[cause as usize], 1);
+        add(&self.counts.lost_slots[cause as usize], slots);
+    }
+
+    #[inline]
+    pub(crate) fn skip(&self, cause: SkipCause) {
+        add(&self.counts.skipped[cause as usize], 1);
+    }
+
+    /// Owner only: an id for an asynchronous span, unique in this process.
+    pub(crate) fn next_span_id(&self) -> u64 {
+        let n = self.begun.load(Relaxed).wrapping_add(1);
+        self.begun.store(n, Relaxed);
+        u64::from(self.track()) << 32 | u64::from(n)
+    }
+
+    /// Claimant only: makes the lane ready for its new owner.
+    pub(crate) fn settle(&self, owner: Owner, ring_records: usize) {
+        let track = owner.track;
+        // SAFETY: between `claim` and `settle` the claimant has all cells to itself.
+        unsafe {
+            if (*self.producer.get()).buffer().capacity() != ring_records {
+                let (mut producer, mut consumer) = RingBuffer::new(ring_records);
+                touch_every_page(&mut producer, &mut consumer);
+                *self.producer.get() = producer;
+                *self.consumer.get() = consumer;
+            }
+            *self.owner.get() = owner;
+        }
+        self.in_flight.leave(0);
+        let counts = &self.counts;
+        for count in counts.lost.iter().chain(&counts.lost_slots).chain(&counts.skipped) {
+            count.store(0, Relaxed);
+        }
+        self.begun.store(0, Relaxed);
+        self.hardware_clock.store(clock::is_hardware(), Relaxed);
+        self.track.store(track, Relaxed);
+        self.ownership.settle();
+    }
+
+    /// Owner only, at thread exit: no push after this.
+    pub(crate) fn retire(&self) {
+        self.in_flight.leave(0);
+        // Guards and handles that outlive their thread's registration compare this.
+        self.track.store(0, Release);
+        self.ownership.retire();
+    }
+
+    /// Drain only, while the lane is recording or retired.
+    #[allow(clippy::mut_from_ref)] // the cell is the drain's; see `Ownership`
+    pub(crate) fn consumer(&self) -> &mut Consumer<Record> {
+        // SAFETY: the consumer half is the drain's in these states, there is one
+        // drain, and it holds one such reference at a time.
+        unsafe { &mut *self.consumer.get() }
+    }
+
+    /// Drain only, while the lane is recording or retired.
+    pub(crate) fn owner(&self) -> &Owner {
+        // SAFETY: written before `settle`'s release, not again until the drain recycles the lane.
+        unsafe { &*self.owner.get() }
+    }
+
+    /// Claimant only: gives the ring's memory back.
+    pub(crate) fn drop_ring(&self) {
+        let (producer, consumer) = RingBuffer::new(0);
+        // SAFETY: between `claim` and `settle` or `give_up` the claimant has all cells to itself.
+        unsafe {
+            *self.producer.get() = producer;
+            *self.consumer.get() = consumer;
+        }
+    }
+
+    /// Claimant only: how many records the ring takes.
+    pub(crate) fn ring_records(&self) -> usize {
+        // SAFETY: as in `drop_ring`.
+        unsafe { (*self.producer.get()).buffer().capacity() }
+    }
+}
+
+/// Writes the whole ring once, so that the kernel hands out its pages now and
+/// not one by one on the hot path.
+fn touch_every_page(producer: &mut Producer<Record>, consumer: &mut Consumer<Record>) {
+    let everything = producer.slots();
+    if let Ok(room) = producer.write_chunk(everything) {
+        room.commit_all();
+    }
+    if let Ok(all) = consumer.read_chunk(everything) {
+        all.commit_all();
+    }
+}
+
+/// The record of a span that has just ended.
+#[inline(always)]
+pub(crate) fn span_record(start: u64, end: u64, name: u32, track: u32, place: u32, status: Status) -> Record {
+    Record {
+        start,
+        // Negative if the counter ran backwards; the reader counts those.
+        value: end.wrapping_sub(start),
+        name,
+        track,
+        link: 0,
+        kind: Kind::SPAN,
+        status,
+        depth: place.min(255) as u8,
+        shape: Record::shape_of(0, ValueType::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(ring_records: usize) -> Lane {
+        let lane = Lane::new(0);
+        assert!(lane.ownership.claim());
+        lane.settle(Owner { track: 7, ..Owner::default() }, ring_records);
+        lane
+    }
+
+    fn record(start: u64) -> Record {
+        span_record(start, start + 1, 1, 7, 0, Status::UNKNOWN)
+    }
+
+    #[test]
+    fn a_full_ring_counts_the_newest_record_as_lost() {
+        let lane = owned(2);
+        (0..5).for_each(|i| lane.push(record(i)));
+        assert_eq!(lane.counts.lost[LostCause::RingFull as usize].load(Relaxed), 3);
+        let starts: Vec<u64> = (0..2).map(|_| lane.consumer().pop().unwrap().start).collect();
+        assert_eq!(starts, [0, 1]);
+    }
+
+    #[test]
+    fn a_ring_of_one_takes_one_record_at_a_time() {
+        let lane = owned(1);
+        lane.push(record(1));
+        lane.push(record(2));
+        assert_eq!(lane.consumer().pop().unwrap().start, 1);
+        lane.push(record(3));
+        assert_eq!(lane.consumer().pop().unwrap().start, 3);
+        assert_eq!(lane.counts.lost[LostCause::RingFull as usize].load(Relaxed), 1);
+    }
+
+    #[test]
+    fn a_wide_event_is_pushed_whole_or_not_at_all() {
+        let lane = owned(4);
+        let fields = [(1, Value::U64(1)), (2, Value::U64(2)), (3, Value::U64(3))];
+        lane.push_wide(record(1), &fields, &[]);
+        assert_eq!(lane.consumer().slots(), 3);
+        lane.push_wide(record(2), &fields, &[]);
+        assert_eq!(lane.consumer().slots(), 3, "nothing of the second event is there");
+        assert_eq!(lane.counts.lost[LostCause::RingFull as usize].load(Relaxed), 1);
+        assert_eq!(lane.counts.lost_slots[LostCause::RingFull as usize].load(Relaxed), 2);
+    }
+
+    #[test]
+    fn an_event_wider_than_its_ring_is_lost_as_too_wide() {
+        let lane = owned(1);
+        lane.push_wide(record(1), &[(1, Value::U64(1))], &[]);
+        assert_eq!(lane.counts.lost[LostCause::TooWide as usize].load(Relaxed), 1);
+    }
+}

@@ -1,0 +1,352 @@
+//! What happens when the process dies: panics, fatal signals, exit, fork.
+//!
+//! A signal handler may interrupt anything, so the one here only loads and
+//! stores atomics, sleeps (`nanosleep` is on POSIX's list of what a handler may
+//! call) and hands over to the handler that was there before. The work is done
+//! by the drain, which is running anyway: it sees the request, takes one last
+//! pass over the rings, and answers.
+//!
+//! | death | what is done |
+//! |---|---|
+//! | panic | the panic is recorded as an error, the rings are flushed |
+//! | SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT | the rings are flushed, then the signal takes its course |
+//! | `exit`, return from `main` | the recording is finished |
+//! | SIGKILL, out of memory | nothing can be done; the file is complete up to the last tick |
+//! | `fork` | the child's spans are switched off; the map does not exist there |
+
+#![allow(unsafe_code)] // sigaction, atexit, pthread_atfork
+
+use std::{
+    mem::MaybeUninit,
+    ptr,
+    sync::{
+        Once, OnceLock,
+        atomic::{
+            AtomicBool, AtomicI32, AtomicU32, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{call_site, rendezvous::Rendezvous};
+
+/// How long a dying thread waits for the drain's last pass. The drain looks at
+/// least every few milliseconds; this is for machines that are very busy.
+const LAST_PASS: Duration = Duration::from_millis(250);
+
+const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+
+/// The process that records; 0 if none does. A forked child differs from it.
+static PID: AtomicU32 = AtomicU32::new(0);
+/// The fatal signal that arrived, once one has.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// Whether handlers should act at all.
+static ARMED: AtomicBool = AtomicBool::new(false);
+/// The signal that asks for a dump, and how often it has come.
+static DUMP_SIGNAL: AtomicI32 = AtomicI32::new(0);
+static DUMPS_ASKED: AtomicU32 = AtomicU32::new(0);
+/// Set when another process truncated the file under the map.
+static TRUNCATED: AtomicBool = AtomicBool::new(false);
+/// Address and length of the maps that are being written, so that the SIGBUS
+/// handler knows a fault of ours from one of the program's.
+static MAPS: [(AtomicUsize, AtomicUsize); 4] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 4];
+/// Kernel ids of the recorder's threads, which must not wait for themselves.
+static OWN_THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+/// The handlers that were there before ours.
+static PREVIOUS: [OnceLock<libc::sigaction>; 65] = [const { OnceLock::new() }; 65];
+
+/// Where passes are asked for. One for the process, so that a handler can reach it.
+static RENDEZVOUS: OnceLock<Rendezvous> = OnceLock::new();
+
+pub(crate) fn rendezvous() -> &'static Rendezvous {
+    RENDEZVOUS.get_or_init(Rendezvous::new)
+}
+
+/// The fatal signal that the process is dying of.
+pub(crate) fn fatal_signal() -> Option<u8> {
+    match SIGNAL.load(Acquire) {
+        0 => None,
+        signal => Some(signal as u8),
+    }
+}
+
+/// How many dumps have been asked for by signal.
+pub(crate) fn dumps_asked() -> u32 {
+    DUMPS_ASKED.load(Relaxed)
+}
+
+/// Whether the file was truncated under the map.
+pub(crate) fn file_was_truncated() -> bool {
+    TRUNCATED.load(Acquire)
+}
+
+/// The file turned out to be truncated before any store to it failed.
+pub(crate) fn note_truncation() {
+    TRUNCATED.store(true, Release);
+}
+
+/// Whether this is the process that started recording, not a fork of it.
+pub(crate) fn is_recording_process() -> bool {
+    PID.load(Relaxed) == std::process::id()
+}
+
+pub(crate) fn watch_map(address: usize, length: usize) {
+    for (start, len) in &MAPS {
+        if start.load(Relaxed) == 0 {
+            len.store(length, Relaxed);
+            start.store(address, Release);
+            return;
+        }
+    }
+}
+
+pub(crate) fn unwatch_map(address: usize) {
+    for (start, _) in MAPS.iter().filter(|(start, _)| start.load(Relaxed) == address) {
+        start.store(0, Release);
+    }
+}
+
+/// Called by the drain (0) and the sealer (1) as they start.
+pub(crate) fn this_is_own_thread(which: usize) {
+    OWN_THREADS[which].store(thread_id(), Relaxed);
+    block_signals();
+}
+
+/// The program's handlers never run on the recorder's threads, and a write past
+/// the file-size limit is an error code there, not a SIGXFSZ.
+fn block_signals() {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigfillset` initialises the set; the calls take valid pointers.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        for signal in FATAL {
+            libc::sigdelset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+    }
+}
+
+fn thread_id() -> usize {
+    // SAFETY: takes nothing, cannot fail, and is safe in a handler.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Gets ready for the death of a process that starts to record.
+pub(crate) fn arm(fatal_signals: bool, dump_signal: Option<i32>) {
+    rendezvous();
+    TRUNCATED.store(false, Relaxed);
+    SIGNAL.store(0, Relaxed);
+    PID.store(std::process::id(), Relaxed);
+    ARMED.store(fatal_signals, Release);
+    if fatal_signals {
+        FATAL.into_iter().for_each(|signal| install(signal, on_fatal_signal));
+    }
+    if let Some(signal) = dump_signal.filter(|signal| (1..65).contains(signal) && !FATAL.contains(signal)) {
+        DUMP_SIGNAL.store(signal, Relaxed);
+        install(signal, on_dump_signal);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: plain functions that live for ever; both calls only register them.
+        unsafe {
+            libc::atexit(on_exit);
+            libc::pthread_atfork(None, None, Some(in_forked_child));
+        }
+    });
+}
+
+/// The recording is over; handlers stay in place and only pass on.
+pub(crate) fn disarm() {
+    ARMED.store(false, Release);
+    DUMP_SIGNAL.store(0, Relaxed);
+    PID.store(0, Relaxed);
+}
+
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+fn install(signal: i32, handler: Handler) {
+    PREVIOUS[signal as usize].get_or_init(|| {
+        // SAFETY: a zeroed sigaction is a valid one; the pointers are valid; the
+        // handler is of the SA_SIGINFO form and does only what a handler may.
+        unsafe {
+            let mut new: libc::sigaction = std::mem::zeroed();
+            new.sa_sigaction = handler as *const () as usize;
+            // On the alternate stack, which Rust's threads have: the reason may
+            // be that the ordinary one has overflowed.
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigemptyset(&raw mut new.sa_mask);
+            let mut old: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, &raw const new, &raw mut old);
+            old
+        }
+    });
+}
+
+extern "C" fn on_fatal_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if signal == libc::SIGBUS && rescue_map(info) {
+        return;
+    }
+    if ARMED.load(Acquire) && is_recording_process() && !is_own_thread() {
+        SIGNAL.store(signal, Release);
+        if let Some(rendezvous) = RENDEZVOUS.get() {
+            let ticket = rendezvous.ask();
+            wait_in_handler(|| rendezvous.is_done(ticket));
+        }
+    }
+    pass_on(signal, info, context);
+}
+
+extern "C" fn on_dump_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if DUMP_SIGNAL.load(Relaxed) == signal {
+        DUMPS_ASKED.fetch_add(1, Relaxed);
+    }
+    pass_on(signal, info, context);
+}
+
+fn is_own_thread() -> bool {
+    let this = thread_id();
+    OWN_THREADS.iter().any(|thread| thread.load(Relaxed) == this)
+}
+
+/// Waits in a handler: sleeps and loads, no more.
+fn wait_in_handler(done: impl Fn() -> bool) {
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
+    let mut left = LAST_PASS.as_micros() / 200;
+    while left > 0 && !done() {
+        // SAFETY: a valid timespec; the remainder is not asked for.
+        unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
+        left -= 1;
+    }
+}
+
+/// If the fault is a store of ours to a page that the file no longer has, puts
+/// plain memory there, so that the store succeeds and the program goes on.
+fn rescue_map(info: *mut libc::siginfo_t) -> bool {
+    // SAFETY: the kernel passes a valid siginfo, and SIGBUS fills in the address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    for (start, length) in &MAPS {
+        let (start, length) = (start.load(Acquire), length.load(Relaxed));
+        if start == 0 || !(start..start + length).contains(&address) {
+            continue;
+        }
+        // SAFETY: replaces exactly our own map, which only our own threads touch.
+        // `mmap` is a bare system call in every libc this runs on.
+        let plain = unsafe {
+            libc::mmap(
+                start as *mut libc::c_void,
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        TRUNCATED.store(true, Release);
+        return plain != libc::MAP_FAILED;
+    }
+    false
+}
+
+/// Lets the signal take the course it would have taken without us.
+fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some(previous) = PREVIOUS.get(signal as usize).and_then(OnceLock::get) else { return };
+    match previous.sa_sigaction {
+        libc::SIG_IGN => {}
+        libc::SIG_DFL if FATAL.contains(&signal) => {
+            // SAFETY: a zeroed action with SIG_DFL is valid; the kernel passes a
+            // valid siginfo. A fault (positive code) happens again on return and
+            // then ends the process as it should; one that was sent (`abort`,
+            // `kill`) has to be sent again.
+            unsafe {
+                let mut default: libc::sigaction = std::mem::zeroed();
+                default.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(signal, &raw const default, ptr::null_mut());
+                if (*info).si_code <= 0 {
+                    libc::raise(signal);
+                }
+            }
+        }
+        // A signal that only asks for a dump must not do what it did by default: end the program.
+        libc::SIG_DFL => {}
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: installed by someone as a handler of this form.
+            let handler: Handler = unsafe { std::mem::transmute(handler as *const ()) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: installed by someone as a handler of this form.
+            let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(handler as *const ()) };
+            handler(signal);
+        }
+    }
+}
+
+extern "C" fn on_exit() {
+    if is_recording_process() {
+        crate::recorder::finish_at_exit();
+    }
+}
+
+/// The drain does not exist here. Stores only: the thread that held any lock
+/// may not exist either.
+extern "C" fn in_forked_child() {
+    if PID.load(Relaxed) != 0 {
+        call_site::switch_off_for_good();
+        ARMED.store(false, Relaxed);
+    }
+}
+
+/// Records panics from now on, beside what the program does about them.
+pub(crate) fn hook_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if is_recording_process() && crate::recorder::records_panics() {
+                record_panic(info);
+            }
+            previous(info);
+        }));
+    });
+}
+
+fn record_panic(info: &std::panic::PanicHookInfo<'_>) {
+    let message = info.payload_as_str().unwrap_or("(not a text)");
+    let (file, line) = info.location().map_or(("", 0), |at| (at.file(), at.line()));
+    crate::error!("panic", message = message, file = file, line = line);
+    crate::recorder::after_panic();
+}
+
+/// Waits for a pass, outside of handlers. Returns whether it came in time.
+pub(crate) fn wait_for(done: impl Fn() -> bool, at_most: Duration) -> bool {
+    let begun = Instant::now();
+    while !done() {
+        if begun.elapsed() > at_most {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    true
+}
+
+/// `RINGSCOPE_CRASH_AT=STEP:N` kills the process when it comes to this step for
+/// the N-th time. Debug builds only.
+#[cfg(debug_assertions)]
+pub(crate) fn crash_if_asked(step: &str) {
+    static PLAN: OnceLock<Option<(String, u32)>> = OnceLock::new();
+    static PASSED: AtomicU32 = AtomicU32::new(0);
+    let plan = PLAN.get_or_init(|| {
+        let plan = std::env::var("RINGSCOPE_CRASH_AT").ok()?;
+        let (step, times) = plan.split_once(':')?;
+        Some((step.to_owned(), times.parse().ok()?))
+    });
+    if let Some((at, times)) = plan
+        && at == step
+        && PASSED.fetch_add(1, Relaxed) + 1 == *times
+    {
+        // SAFETY: sends a signal to this process, which does not survive it.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+}

@@ -1,0 +1,141 @@
+//! Records what a hot loop does without slowing it down.
+//!
+//! Each thread writes fixed-size binary records into a ring of its own; a
+//! background thread moves them into a trace file that stays readable even if
+//! the process is killed. `analyze report` tells what is in it.
+//!
+//! ```
+//! # let path = std::env::temp_dir().join(format!("ringscope-lib-doc-{}.trace", std::process::id()));
+//! let recorder = ringscope::Recorder::builder().path(&path).start()?;
+//!
+//! for batch in 0..10 {
+//!     let _span = ringscope::span!("batch", size = batch * 32);
+//!     let _span = ringscope::span!("forward");
+//!     ringscope::counter!("tokens", 128);
+//! }
+//!
+//! println!("{}", recorder.finish()?);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), ringscope::Error>(())
+//! ```
+//!
+//! # What happens when
+//!
+//! - **A ring is full:** the newest event is dropped and counted. The thread never waits.
+//! - **The process is killed:** the file holds everything up to the last tick of
+//!   the drain (about 0.2 ms while recording), and which spans every thread was inside of.
+//! - **It panics or crashes:** the rings are flushed first.
+//! - **The disk is full:** recording goes on in memory as far as that reaches; what
+//!   is lost is counted.
+//! - **It forks:** the child records nothing, the parent's file is untouched.
+//! - **No recorder runs:** a span costs one relaxed load and a branch. With the
+//!   feature `off` it costs nothing.
+//!
+//! # What it never does on the hot path
+//!
+//! Allocate, lock, format, make a system call, wait, or store to memory that
+//! belongs to a file. The first use of a thread or of a call site is cold; a
+//! thread can pay for it early with [`register_thread`]. Recording from inside a
+//! signal handler is not supported.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `attribute` | `#[ringscope::instrument]`, a span around a function |
+//! | `off` | nothing: every macro and call compiles to nothing |
+
+#[cfg(not(feature = "off"))]
+mod async_span;
+#[cfg(not(feature = "off"))]
+mod atomics;
+#[cfg(not(feature = "off"))]
+mod call_site;
+#[cfg(not(feature = "off"))]
+mod clock;
+mod config;
+#[cfg(not(feature = "off"))]
+mod drain;
+mod error;
+mod fields;
+#[cfg(not(feature = "off"))]
+mod flight_recorder;
+#[cfg(not(feature = "off"))]
+mod host;
+#[cfg(not(feature = "off"))]
+mod in_flight;
+#[cfg(not(feature = "off"))]
+mod lane;
+#[cfg(not(feature = "off"))]
+mod last_words;
+mod macros;
+#[cfg(not(feature = "off"))]
+mod names;
+#[cfg(feature = "off")]
+mod off;
+#[cfg(not(feature = "off"))]
+mod open_spans;
+#[cfg(not(feature = "off"))]
+mod ownership;
+#[cfg(not(feature = "off"))]
+mod readings;
+#[cfg(not(feature = "off"))]
+mod recorder;
+#[cfg(not(feature = "off"))]
+mod rendezvous;
+#[cfg(not(feature = "off"))]
+mod ring_pool;
+mod rules;
+#[cfg(not(feature = "off"))]
+mod scheduling;
+#[cfg(not(feature = "off"))]
+mod sealer;
+#[cfg(not(feature = "off"))]
+mod shared;
+#[cfg(not(feature = "off"))]
+mod span;
+mod summary;
+#[cfg(not(feature = "off"))]
+mod trace_file;
+
+#[cfg(feature = "off")]
+#[doc(hidden)]
+pub use off::{Key, NO_VALUE, record_point};
+#[cfg(feature = "off")]
+pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};
+#[cfg(not(feature = "off"))]
+#[doc(hidden)]
+pub use {
+    call_site::Key,
+    recorder::names_in_use,
+    span::{NO_VALUE, record_point},
+};
+#[cfg(not(feature = "off"))]
+pub use {
+    async_span::AsyncSpan,
+    call_site::CallSite,
+    recorder::Recorder,
+    ring_pool::{ThreadHandle, register_thread},
+    span::{Span, SpanWith},
+};
+
+pub use config::Builder;
+pub use error::Error;
+pub use fields::IntoValue;
+pub use ringscope_format::{Kind, LostCause, SkipCause, Value};
+pub use rules::{Action, Rule, RuleError, Rules};
+pub use summary::{Problem, Summary};
+
+#[cfg(feature = "attribute")]
+pub use ringscope_attribute::instrument;
+
+/// In debug builds, kills the process here if the environment says so: how the
+/// tests stop it between any two steps of a hand-over.
+#[cfg(not(feature = "off"))]
+#[inline]
+fn crash_point(step: &str) {
+    #[cfg(debug_assertions)]
+    last_words::crash_if_asked(step);
+    #[cfg(not(debug_assertions))]
+    let _ = step;
+}

@@ -1,0 +1,76 @@
+//! What the process uses, and what recording it costs, as gauges on the
+//! recorder's own track.
+//!
+//! Taken by the sealer at an interval and recorded through a lane like anyone
+//! else's, so every trace carries the price of having been recorded.
+
+#![allow(unsafe_code)] // getrusage
+
+use std::sync::atomic::Ordering;
+
+use crate::{clock, gauge, shared::Shared};
+
+/// Records one set of readings. Call on the sealer thread.
+pub(crate) fn take(shared: &Shared, full_slots: usize) {
+    if let Some(memory) = memory() {
+        gauge!("process.resident_bytes", memory.resident);
+        gauge!("process.anonymous_bytes", memory.anonymous);
+    }
+    let usage = usage();
+    gauge!("process.cpu_ns", usage.cpu_ns);
+    gauge!("process.minor_faults", usage.minor_faults);
+    gauge!("process.major_faults", usage.major_faults);
+    gauge!("process.peak_resident_bytes", usage.peak_resident);
+    gauge!("recorder.drain_cpu_ns", shared.drain_cpu_ns.load(Ordering::Relaxed));
+    gauge!("recorder.sealer_cpu_ns", clock::thread_cpu_ns());
+    gauge!("recorder.rings", shared.rings.load(Ordering::Relaxed));
+    gauge!("recorder.fullest_ring", shared.fullest_ring.swap(0, Ordering::Relaxed));
+    gauge!("recorder.full_slots", full_slots);
+    gauge!("recorder.bytes_written", shared.bytes.load(Ordering::Relaxed));
+}
+
+struct Memory {
+    resident: u64,
+    anonymous: u64,
+}
+
+/// From `/proc/self/statm`: resident pages, and how many of them are shared with files.
+#[cfg(target_os = "linux")]
+fn memory() -> Option<Memory> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split_ascii_whitespace().skip(1).map_while(|number| number.parse::<u64>().ok());
+    let (resident, shared) = (pages.next()?, pages.next()?);
+    // SAFETY: takes a constant, cannot fail for this one.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    Some(Memory { resident: resident * page, anonymous: resident.saturating_sub(shared) * page })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn memory() -> Option<Memory> {
+    None
+}
+
+struct Usage {
+    cpu_ns: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    peak_resident: u64,
+}
+
+fn usage() -> Usage {
+    // SAFETY: a zeroed rusage is valid, and the call fills it in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    // In kibibytes, but on macOS in bytes.
+    let unit = if cfg!(target_os = "macos") { 1 } else { 1_024 };
+    Usage {
+        cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
+        minor_faults: usage.ru_minflt as u64,
+        major_faults: usage.ru_majflt as u64,
+        peak_resident: usage.ru_maxrss as u64 * unit,
+    }
+}

@@ -1,0 +1,296 @@
+//! Starting, steering and finishing a recording. One runs at a time in a process.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, atomic::Ordering, mpsc},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use ringscope_format::{FileHeader, Layout, Mode, RecordingState};
+
+use crate::{
+    Builder, Error, Rules, Summary,
+    call_site, clock,
+    config::Config,
+    drain::{Drain, Remains},
+    host, last_words, names, ring_pool,
+    sealer::{self, Sealer},
+    shared::{DumpReason, Shared, lock},
+};
+
+/// How long `flush` waits for a writer that is behind.
+const FLUSH_AT_MOST: Duration = Duration::from_secs(10);
+/// How long a panicking thread waits for its last words to be written.
+const PANIC_AT_MOST: Duration = Duration::from_secs(2);
+
+/// The recording that is running, if any.
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+struct Session {
+    shared: Arc<Shared>,
+    drain: JoinHandle<Remains>,
+    sealer: JoinHandle<Option<Sealer>>,
+}
+
+/// A running recording. Dropping it finishes it.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("ringscope-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// # let path = dir.join("run.trace");
+/// let recorder = ringscope::Recorder::builder().path(&path).start()?;
+/// for step in 0..100 {
+///     let _span = ringscope::span!("step", number = step);
+/// }
+/// let summary = recorder.finish()?;
+/// assert_eq!((summary.stored, summary.lost), (100, 0));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a recording ends when its recorder is dropped"]
+#[derive(Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+impl Recorder {
+    /// Sets up a recording; see [`Builder`] for what can be set.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn start(config: Config) -> Result<Self, Error> {
+        let mut session = lock(&SESSION);
+        if let Some(running) = session.as_ref() {
+            return Err(Error::AlreadyRecording { path: running.shared.config.path.clone() });
+        }
+        let counter = clock::choose();
+        let ticks_per_second = clock::nominal_hz(counter);
+        ring_pool::configure(config.ring_records, config.ring_budget);
+        last_words::arm(config.on_fatal_signal, config.dump_signal);
+        if config.on_panic {
+            last_words::hook_panics();
+        }
+        let created = clock::pair();
+        let header = FileHeader {
+            recording: random_id(),
+            file_number: 0,
+            mode: Mode::Full,
+            pid: std::process::id(),
+            created_wall_ns: created.wall_ns,
+            created_tick: created.tick_after,
+            counter,
+            nominal_hz: ticks_per_second,
+            layout: Layout::finished(),
+        };
+        let rules = config.rules.clone();
+        let shared = Arc::new(Shared::new(config, ticks_per_second));
+        let started = start_threads(&shared, header);
+        let (drain, sealer) = started.inspect_err(|_| last_words::disarm())?;
+        call_site::switch_on(ticks_per_second, rules);
+        *session = Some(Session { shared: Arc::clone(&shared), drain, sealer });
+        Ok(Self { shared })
+    }
+
+    /// Ends the recording: everything that was recorded before this call is in
+    /// the file, spans that are still open are listed as such, and the counts are exact.
+    ///
+    /// # Errors
+    ///
+    /// If the recording had to be given up on the way. Trouble that it survived,
+    /// such as a disk that was full for a while, is in [`Summary::problems`].
+    pub fn finish(self) -> Result<Summary, Error> {
+        let result = finish_if(|running| Arc::ptr_eq(running, &self.shared));
+        result.unwrap_or_else(|| Err(Error::GaveUp { path: self.shared.config.path.clone() }))
+    }
+
+    /// Waits until everything recorded so far is in the file: where another
+    /// process can read it and a kill cannot reach it. Returns whether it is.
+    pub fn flush(&self) -> bool {
+        flush(&self.shared, FLUSH_AT_MOST)
+    }
+
+    /// Replaces the rules; takes effect at once, on all threads.
+    pub fn set_rules(&self, rules: Rules) {
+        if last_words::is_recording_process() {
+            call_site::set_rules(rules);
+        }
+    }
+
+    /// Flight recorder: writes what it holds to a file of its own, beside the
+    /// trace, and returns its path.
+    ///
+    /// # Errors
+    ///
+    /// If this is not a flight recorder, or the dump cannot be written.
+    pub fn dump(&self) -> Result<PathBuf, Error> {
+        dump(&self.shared, DumpReason::Asked, Duration::from_secs(60))
+    }
+
+    /// Where the trace is written.
+    pub fn path(&self) -> &Path {
+        &self.shared.config.path
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = finish_if(|running| Arc::ptr_eq(running, &self.shared));
+    }
+}
+
+fn random_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    if getrandom::fill(&mut id).is_err() {
+        // An id that is merely unlikely to repeat still keeps recordings apart.
+        let seed = clock::pair();
+        id[..8].copy_from_slice(&seed.tick_after.to_le_bytes());
+        id[8..].copy_from_slice(&seed.wall_ns.to_le_bytes());
+    }
+    id[6] = id[6] & 0x0F | 0x40; // version 4
+    id[8] = id[8] & 0x3F | 0x80; // the usual variant
+    id
+}
+
+type Threads = (JoinHandle<Remains>, JoinHandle<Option<Sealer>>);
+
+fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Error> {
+    // The file is created on the sealer's thread, where a write past the
+    // file-size limit is an error and not a signal.
+    let (tell, ready) = mpsc::channel();
+    let for_sealer = Arc::clone(shared);
+    let sealer = thread::Builder::new()
+        .name("ringscope-seal".into())
+        .spawn(move || {
+            last_words::this_is_own_thread(1);
+            let metadata = host::metadata(&for_sealer.config.metadata);
+            let made = sealer::first_file(&for_sealer.config, header).and_then(|file| {
+                let sealer = Sealer::new(for_sealer, Arc::clone(&file), metadata);
+                if sealer.is_err() {
+                    let _ = std::fs::remove_file(&file.path);
+                }
+                sealer.map(|(sealer, names)| (sealer, file, names))
+            });
+            match made {
+                Ok((sealer, file, names)) => {
+                    let _ = tell.send(Ok((file, names)));
+                    Some(sealer.run())
+                }
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                    None
+                }
+            }
+        })
+        .map_err(|source| Error::Spawn { source })?;
+    let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
+    let (file, names_in_file) = ready.recv().map_err(|_| gave_up())??;
+    let _ = shared.sealer_thread.set(sealer.thread().clone());
+    let drain = Drain::new(Arc::clone(shared), file, names_in_file);
+    let drain = thread::Builder::new().name("ringscope-drain".into()).spawn(move || drain.run());
+    let drain = drain.map_err(|source| {
+        shared.stop_sealer.store(true, Ordering::Release);
+        shared.wake_sealer();
+        Error::Spawn { source }
+    })?;
+    let _ = shared.drain_thread.set(drain.thread().clone());
+    Ok((drain, sealer))
+}
+
+/// Finishes the running recording if it is the one asked for.
+fn finish_if(is_it: impl FnOnce(&Arc<Shared>) -> bool) -> Option<Result<Summary, Error>> {
+    // In a forked child there is nothing to finish, and the lock may be held by
+    // a thread that does not exist.
+    if !last_words::is_recording_process() {
+        return None;
+    }
+    let mut session = lock(&SESSION);
+    session.take_if(|running| is_it(&running.shared)).map(finish)
+}
+
+fn finish(session: Session) -> Result<Summary, Error> {
+    let Session { shared, drain, sealer } = session;
+    call_site::switch_off();
+    let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
+    shared.stop_drain.store(true, Ordering::Release);
+    shared.wake_drain();
+    let remains = drain.join();
+    shared.stop_sealer.store(true, Ordering::Release);
+    shared.wake_sealer();
+    let sealer = sealer.join();
+    last_words::disarm();
+    let (Ok(mut remains), Ok(Some(sealer))) = (remains, sealer) else { return Err(gave_up()) };
+    if remains.vitals.state == RecordingState::Recording {
+        remains.vitals.state = RecordingState::Finished;
+    }
+    let (path, vitals) = sealer.finish(&remains);
+    if vitals.state == RecordingState::GivenUp {
+        return Err(gave_up());
+    }
+    let mut summary = Summary {
+        path,
+        dumps: std::mem::take(&mut *lock(&shared.dumps)),
+        problems: std::mem::take(&mut *lock(&shared.problems)),
+        ..Summary::default()
+    };
+    summary.set_counts(&vitals);
+    Ok(summary)
+}
+
+fn flush(shared: &Shared, at_most: Duration) -> bool {
+    if !last_words::is_recording_process() {
+        return false;
+    }
+    let rendezvous = last_words::rendezvous();
+    let ticket = rendezvous.ask();
+    shared.wake_drain();
+    last_words::wait_for(|| rendezvous.is_done(ticket), at_most)
+}
+
+fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBuf, Error> {
+    if shared.config.keep_last.is_none() {
+        return Err(Error::NotAFlightRecorder);
+    }
+    let (tell, answer) = mpsc::channel();
+    lock(&shared.dump_requests).push((reason, Some(tell)));
+    shared.wake_sealer();
+    let path = &shared.config.path;
+    let answered = answer.recv_timeout(at_most).map_err(|_| Error::GaveUp { path: path.clone() })?;
+    answered.map_err(Error::io(path, "dump"))
+}
+
+/// The running recording, unless the calling thread might be the one holding the lock.
+fn running() -> Option<Arc<Shared>> {
+    let session = SESSION.try_lock().ok()?;
+    session.as_ref().map(|session| Arc::clone(&session.shared))
+}
+
+/// At `exit`: finishes whatever is running.
+pub(crate) fn finish_at_exit() {
+    if let Ok(mut session) = SESSION.try_lock()
+        && let Some(session) = session.take()
+    {
+        let _ = finish(session);
+    }
+}
+
+pub(crate) fn records_panics() -> bool {
+    running().is_some_and(|shared| shared.config.on_panic)
+}
+
+/// A panic has been recorded on this thread; makes sure that it gets into a file.
+pub(crate) fn after_panic() {
+    let Some(shared) = running() else { return };
+    if shared.config.keep_last.is_some() {
+        let _ = dump(&shared, DumpReason::Panic, PANIC_AT_MOST);
+    } else {
+        flush(&shared, PANIC_AT_MOST);
+    }
+}
+
+/// How many names there are, for tests of their limit.
+#[doc(hidden)]
+pub fn names_in_use() -> u32 {
+    names::published()
+}

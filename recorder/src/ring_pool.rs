@@ -1,0 +1,259 @@
+//! Threads come and go; lanes stay and are handed on.
+//!
+//! A thread gets a lane on its first use and gives it back when it exits. The
+//! drain empties the lane it left and puts it back into the pool, so ten
+//! thousand threads need no more rings than were alive at once. Rings that have
+//! been spare for a while are given back to the system.
+
+#![allow(unsafe_code)] // a thread-local pointer to a lane that lives for ever
+
+use std::{
+    cell::Cell,
+    marker::PhantomData,
+    ptr,
+    sync::{
+        LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use ringscope_format::{LostCause, Record, SkipCause};
+
+use crate::{
+    call_site::unless_reentered,
+    lane::{Lane, Owner},
+};
+
+/// Rings that stay ready for new threads, however long they have been spare.
+const SPARE_RINGS: usize = 2;
+/// A thread that got no ring asks again after this many events.
+const ASK_AGAIN_AFTER: u32 = 1_024;
+
+struct Pool {
+    lanes: Vec<&'static Lane>,
+    ring_records: usize,
+    max_lanes: usize,
+}
+
+static POOL: Mutex<Pool> =
+    Mutex::new(Pool { lanes: Vec::new(), ring_records: crate::config::RING_RECORDS, max_lanes: 256 });
+/// Length of `lanes`, so that the drain looks without locking.
+static LANES: AtomicU32 = AtomicU32::new(0);
+static NEXT_TRACK: AtomicU32 = AtomicU32::new(1);
+
+/// Events of threads that had no lane, by cause.
+pub(crate) static UNATTACHED: Unattached =
+    Unattached { lost: [const { AtomicU64::new(0) }; 8], skipped: [const { AtomicU64::new(0) }; 8] };
+
+/// Counts shared by all threads that have no lane of their own.
+#[derive(Debug)]
+pub(crate) struct Unattached {
+    pub(crate) lost: [AtomicU64; 8],
+    pub(crate) skipped: [AtomicU64; 8],
+}
+
+impl Unattached {
+    #[cold]
+    pub(crate) fn lose(&self, cause: LostCause) {
+        self.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    pub(crate) fn skip(&self, cause: SkipCause) {
+        self.skipped[cause as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+thread_local! {
+    /// This thread's lane, or null. Has no destructor, so that access is one load.
+    static LANE: Cell<*const Lane> = const { Cell::new(ptr::null()) };
+    /// Events since this thread last asked for a ring in vain.
+    static MISSED: Cell<u32> = const { Cell::new(0) };
+    /// Gives the lane back when the thread exits.
+    static RETIREMENT: Retirement = const { Retirement };
+}
+
+struct Retirement;
+
+impl Drop for Retirement {
+    fn drop(&mut self) {
+        let lane = LANE.replace(ptr::null());
+        // SAFETY: `LANE` holds null or a pointer made from a `&'static Lane`.
+        if let Some(lane) = unsafe { lane.as_ref() } {
+            lane.retire();
+        }
+    }
+}
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calling thread's lane; null if it has none yet.
+#[inline(always)]
+pub(crate) fn current() -> *const Lane {
+    LANE.get()
+}
+
+/// The calling thread's lane, claimed now if it has none. `None`, and the event
+/// counted as lost, if no ring can be had.
+#[cold]
+pub(crate) fn attach() -> Option<&'static Lane> {
+    let lane = attach_as(false);
+    if lane.is_none() {
+        UNATTACHED.lose(LostCause::NoRing);
+    }
+    lane
+}
+
+/// Like [`attach`], without counting; `is_recorder` marks the recorder's own thread.
+pub(crate) fn attach_as(is_recorder: bool) -> Option<&'static Lane> {
+    // SAFETY: as in `Retirement`.
+    if let Some(lane) = unsafe { LANE.get().as_ref() } {
+        return Some(lane);
+    }
+    let missed = MISSED.get();
+    MISSED.set(missed.wrapping_add(1));
+    if missed % ASK_AGAIN_AFTER != 0 {
+        return None;
+    }
+    // Fails if the thread is past its destructors: nobody would retire the lane then.
+    RETIREMENT.try_with(|_| ()).ok()?;
+    let lane = unless_reentered(|| claim(is_recorder)).flatten()?;
+    MISSED.set(0);
+    LANE.set(lane);
+    Some(lane)
+}
+
+fn claim(is_recorder: bool) -> Option<&'static Lane> {
+    let (lane, ring_records) = {
+        let mut pool = pool();
+        // A lane that still has its ring costs nothing; one without, an allocation.
+        let free = |lane: &&&'static Lane| lane.ownership.claim();
+        let spare = pool.lanes.iter().find(free).copied();
+        let lane = match spare {
+            Some(lane) => lane,
+            None if pool.lanes.len() < pool.max_lanes => {
+                let lane: &'static Lane = Box::leak(Box::new(Lane::new(pool.lanes.len() as u32)));
+                lane.ownership.claim();
+                pool.lanes.push(lane);
+                LANES.store(pool.lanes.len() as u32, Ordering::Release);
+                lane
+            }
+            None => return None,
+        };
+        (lane, pool.ring_records)
+    };
+    lane.settle(describe_this_thread(is_recorder), ring_records);
+    Some(lane)
+}
+
+fn describe_this_thread(is_recorder: bool) -> Owner {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let track = NEXT_TRACK.fetch_add(1, Ordering::Relaxed);
+    Owner { track, os_id: os_thread_id(), name, is_recorder }
+}
+
+#[cfg(target_os = "linux")]
+fn os_thread_id() -> u64 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::gettid() as u64 }
+}
+
+#[cfg(target_os = "macos")]
+fn os_thread_id() -> u64 {
+    let mut id = 0;
+    // SAFETY: thread 0 means the calling one; `id` is valid to write to.
+    unsafe { libc::pthread_threadid_np(0, &raw mut id) };
+    id
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn os_thread_id() -> u64 {
+    0
+}
+
+/// Sets what rings threads get from now on.
+pub(crate) fn configure(ring_records: usize, budget_bytes: u64) {
+    let mut pool = pool();
+    pool.ring_records = ring_records;
+    let ring_bytes = (ring_records * size_of::<Record>()).max(1) as u64;
+    pool.max_lanes = (budget_bytes / ring_bytes).clamp(1, crate::config::MAX_LANES as u64) as usize;
+}
+
+/// Drain only: adds lanes that `known` does not hold yet.
+pub(crate) fn refresh(known: &mut Vec<&'static Lane>) {
+    if LANES.load(Ordering::Acquire) as usize > known.len() {
+        let pool = pool();
+        let new = &pool.lanes[known.len()..];
+        known.extend_from_slice(new);
+    }
+}
+
+/// Gives the memory of spare rings back, but for a few.
+pub(crate) fn trim() {
+    let lanes = pool().lanes.clone();
+    let mut spare = 0;
+    for lane in lanes {
+        if !lane.ownership.claim() {
+            continue;
+        }
+        if lane.ring_records() > 0 {
+            spare += 1;
+            if spare > SPARE_RINGS {
+                lane.drop_ring();
+            }
+        }
+        lane.ownership.give_up();
+    }
+}
+
+/// Pays the first-use cost of the calling thread now: its ring is allocated and
+/// every page of it touched.
+///
+/// Call it at the start of a thread whose very first span must not be late.
+/// Returns whether the thread has a ring.
+pub fn register_thread() -> bool {
+    attach_as(false).is_some()
+}
+
+/// The calling thread's recording side, looked up once.
+///
+/// For the hottest loops: `span!(in thread, "name")` saves the look-up of the
+/// thread's lane. Not `Send`: it belongs to the thread that made it.
+///
+/// ```
+/// let thread = ringscope::ThreadHandle::current();
+/// for _ in 0..1_000 {
+///     let _span = ringscope::span!(in thread, "inner loop");
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadHandle {
+    lane: &'static Lane,
+    track: u32,
+    not_send: PhantomData<*const ()>,
+}
+
+impl ThreadHandle {
+    /// The handle of the calling thread.
+    pub fn current() -> Self {
+        /// Stands in where there is no lane; never anyone's, so the tracks differ.
+        static NOBODY: LazyLock<Lane> = LazyLock::new(|| Lane::new(u32::MAX));
+        match attach_as(false) {
+            Some(lane) => Self { lane, track: lane.track(), not_send: PhantomData },
+            None => Self { lane: &NOBODY, track: u32::MAX, not_send: PhantomData },
+        }
+    }
+
+    /// Whether the lane is still this thread's.
+    #[inline(always)]
+    pub(crate) fn is_current(&self) -> bool {
+        self.lane.track() == self.track
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane(&self) -> *const Lane {
+        self.lane
+    }
+}

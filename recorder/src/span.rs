@@ -1,0 +1,331 @@
+//! Spans: guards that record how long they lived.
+
+#![allow(unsafe_code)] // a guard holds a pointer to its thread's lane
+
+use std::{marker::PhantomData, ptr};
+
+use ringscope_format::{Kind, LostCause, Record, SkipCause, Status, Value};
+
+use crate::{
+    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    lane::{Lane, span_record},
+    ring_pool::{self, ThreadHandle, UNATTACHED},
+};
+
+/// An open span. Dropping it records it.
+///
+/// Made by [`span!`](crate::span!). Not `Send`: it nests within the spans of its
+/// thread. For a span that ends on another thread, see [`AsyncSpan`](crate::AsyncSpan).
+#[must_use = "a span lasts until it is dropped; bind it: `let _span = span!(...)`"]
+#[derive(Debug)]
+pub struct Span {
+    /// Null if nothing is recorded.
+    lane: *const Lane,
+    site: &'static CallSite,
+    start: u64,
+    /// The name's id, with [`LOOK_CLOSER`] if a rule decides at the end.
+    name: u32,
+    /// The lane's track when the span began.
+    track: u32,
+    /// Place in the in-flight stack, which is also the depth.
+    place: u32,
+    status: Status,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Span {
+    /// For the macros: opens a span on the calling thread.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn enter(site: &'static CallSite) -> Span {
+        let name = site.state();
+        if name == OFF {
+            return Span::inert(site);
+        }
+        let lane = ring_pool::current();
+        if name & LOOK_CLOSER != 0 || lane.is_null() {
+            let (lane, name) = look_closer(site);
+            return Span::open(lane, site, name);
+        }
+        Span::open(lane, site, name)
+    }
+
+    /// For the macros: opens a span through a handle.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn enter_in(thread: &ThreadHandle, site: &'static CallSite) -> Span {
+        let name = site.state();
+        if name == OFF {
+            return Span::inert(site);
+        }
+        if name & LOOK_CLOSER != 0 || !thread.is_current() {
+            let (lane, name) = look_closer(site);
+            return Span::open(lane, site, name);
+        }
+        Span::open(thread.lane(), site, name)
+    }
+
+    #[inline(always)]
+    fn inert(site: &'static CallSite) -> Span {
+        Span {
+            lane: ptr::null(),
+            site,
+            start: 0,
+            name: 0,
+            track: 0,
+            place: 0,
+            status: Status::UNKNOWN,
+            not_send: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn open(lane: *const Lane, site: &'static CallSite, name: u32) -> Span {
+        // SAFETY: null, or a lane, and lanes live for ever.
+        let Some(this) = (unsafe { lane.as_ref() }) else { return Span::inert(site) };
+        let track = this.track();
+        let start = this.now();
+        let place = this.in_flight.enter(start, name & !LOOK_CLOSER);
+        Span { lane, site, start, name, track, place, status: Status::UNKNOWN, not_send: PhantomData }
+    }
+
+    /// Marks the span as failed.
+    pub fn fail(&mut self) {
+        self.status = Status::ERROR;
+    }
+
+    /// Marks the span as succeeded, which is not the same as saying nothing.
+    pub fn succeed(&mut self) {
+        self.status = Status::OK;
+    }
+
+    /// Marks the span as cancelled.
+    pub fn cancel(&mut self) {
+        self.status = Status::CANCELLED;
+    }
+
+    /// Whether this span will be recorded.
+    pub fn is_recording(&self) -> bool {
+        !self.lane.is_null()
+    }
+
+    /// Ends the span, with fields if it has any.
+    #[inline(always)]
+    fn close(&self, fields: &[(u32, Value<'_>)]) {
+        // SAFETY: null, or a lane, and lanes live for ever.
+        let Some(lane) = (unsafe { self.lane.as_ref() }) else { return };
+        let end = lane.now();
+        let record = span_record(self.start, end, self.name, self.track, self.place, self.status);
+        if lane.track() != self.track || self.name & LOOK_CLOSER != 0 {
+            return close_closer(lane, self.site, record, self.place, fields);
+        }
+        // Record first, leave second: whoever looks in between finds the span
+        // twice, never not at all.
+        if fields.is_empty() {
+            lane.push(record);
+        } else {
+            lane.push_wide(record, fields, &[]);
+        }
+        lane.in_flight.leave(self.place);
+    }
+}
+
+impl Drop for Span {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.close(&[]);
+    }
+}
+
+/// First use of the site or the thread, or a rule to follow. Null if nothing is to be recorded.
+///
+/// Returns what fits into registers: the guard of the ordinary case then never
+/// needs to exist in memory.
+#[cold]
+#[inline(never)]
+fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
+    const NOTHING: (*const Lane, u32) = (ptr::null(), 0);
+    let name = match site.look_closer() {
+        Verdict::Record { name } => name,
+        Verdict::RecordIfLong { name } => name | LOOK_CLOSER,
+        Verdict::Sampled => {
+            count_skip(SkipCause::Sampled);
+            return NOTHING;
+        }
+        Verdict::SwitchedOff => {
+            count_skip(SkipCause::SwitchedOff);
+            return NOTHING;
+        }
+        Verdict::Nothing => return NOTHING,
+    };
+    ring_pool::attach().map_or(NOTHING, |lane| (ptr::from_ref(lane), name))
+}
+
+/// End of a span that a rule applies to, or whose thread has given its lane back.
+#[cold]
+#[inline(never)]
+fn close_closer(
+    lane: &'static Lane,
+    site: &'static CallSite,
+    mut record: Record,
+    place: u32,
+    fields: &[(u32, Value<'_>)],
+) {
+    if lane.track() != record.track {
+        return UNATTACHED.lose(LostCause::ThreadExit);
+    }
+    record.name &= !LOOK_CLOSER;
+    // A counter that ran backwards makes a negative duration: that is news.
+    if (0..site.at_least() as i64).contains(&(record.value as i64)) {
+        lane.skip(SkipCause::TooShort);
+    } else {
+        lane.push_wide(record, fields, &[]);
+    }
+    lane.in_flight.leave(place);
+}
+
+/// Counts an event that a rule keeps out of the recording.
+#[cold]
+pub(crate) fn count_skip(cause: SkipCause) {
+    // A thread that has recorded nothing yet needs no ring to skip something.
+    // SAFETY: null, or a lane, and lanes live for ever.
+    match unsafe { ring_pool::current().as_ref() } {
+        Some(lane) => lane.skip(cause),
+        None => UNATTACHED.skip(cause),
+    }
+}
+
+/// An open span with fields, recorded together with it when it ends.
+#[must_use = "a span lasts until it is dropped; bind it: `let _span = span!(...)`"]
+#[derive(Debug)]
+pub struct SpanWith<'a, const N: usize> {
+    span: Span,
+    fields: [(u32, Value<'a>); N],
+}
+
+impl<'a, const N: usize> SpanWith<'a, N> {
+    /// For the macros.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn enter(site: &'static CallSite, values: [Value<'a>; N]) -> Self {
+        Self::new(Span::enter(site), site, values)
+    }
+
+    /// For the macros.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn enter_in(thread: &ThreadHandle, site: &'static CallSite, values: [Value<'a>; N]) -> Self {
+        Self::new(Span::enter_in(thread, site), site, values)
+    }
+
+    #[inline(always)]
+    fn new(span: Span, site: &'static CallSite, values: [Value<'a>; N]) -> Self {
+        Self { span, fields: keyed(site, values) }
+    }
+}
+
+/// Puts the keys of a site to its values.
+#[inline(always)]
+pub(crate) fn keyed<'a, const N: usize>(
+    site: &'static CallSite,
+    values: [Value<'a>; N],
+) -> [(u32, Value<'a>); N] {
+    let keys = site.keys();
+    std::array::from_fn(|i| (keys.get(i).map_or(0, |key| key.id()), values[i]))
+}
+
+impl<const N: usize> std::ops::Deref for SpanWith<'_, N> {
+    type Target = Span;
+    fn deref(&self) -> &Span {
+        &self.span
+    }
+}
+
+impl<const N: usize> std::ops::DerefMut for SpanWith<'_, N> {
+    fn deref_mut(&mut self) -> &mut Span {
+        &mut self.span
+    }
+}
+
+impl<const N: usize> Drop for SpanWith<'_, N> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.span.close(&self.fields);
+        // The inner guard drops after this; it has nothing left to do.
+        self.span.lane = ptr::null();
+    }
+}
+
+/// For the macros: records something that has no duration.
+#[doc(hidden)]
+#[inline]
+pub fn record_point<const N: usize>(
+    site: &'static CallSite,
+    kind: Kind,
+    value: Value<'_>,
+    values: [Value<'_>; N],
+) {
+    let state = site.state();
+    if state == OFF {
+        return;
+    }
+    let lane = ring_pool::current();
+    if state & LOOK_CLOSER != 0 || lane.is_null() {
+        return record_point_closer(site, kind, value, values);
+    }
+    // SAFETY: not null, so it points to a lane, and lanes live for ever.
+    push_point(unsafe { &*lane }, site, state, kind, value, values);
+}
+
+#[cold]
+#[inline(never)]
+fn record_point_closer<const N: usize>(
+    site: &'static CallSite,
+    kind: Kind,
+    value: Value<'_>,
+    values: [Value<'_>; N],
+) {
+    let name = match site.look_closer() {
+        // A point has no duration, so a rule about durations does not concern it.
+        Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
+        Verdict::Sampled => return count_skip(SkipCause::Sampled),
+        Verdict::SwitchedOff => return count_skip(SkipCause::SwitchedOff),
+        Verdict::Nothing => return,
+    };
+    if let Some(lane) = ring_pool::attach() {
+        push_point(lane, site, name, kind, value, values);
+    }
+}
+
+#[inline]
+fn push_point<const N: usize>(
+    lane: &'static Lane,
+    site: &'static CallSite,
+    name: u32,
+    kind: Kind,
+    value: Value<'_>,
+    values: [Value<'_>; N],
+) {
+    let (value_type, bits) = value.to_bits();
+    let status = if kind == Kind::ERROR { Status::ERROR } else { Status::UNKNOWN };
+    let record = Record {
+        start: lane.now(),
+        value: bits,
+        name,
+        track: lane.track(),
+        link: 0,
+        kind,
+        status,
+        depth: lane.in_flight.depth().min(255) as u8,
+        shape: Record::shape_of(0, value_type),
+    };
+    if N == 0 {
+        lane.push(record);
+    } else {
+        lane.push_wide(record, &keyed(site, values), &[]);
+    }
+}
+
+/// For the macros: "no value".
+#[doc(hidden)]
+pub const NO_VALUE: Value<'static> = Value::Text("");

@@ -1,0 +1,110 @@
+//! How a recording went.
+
+use std::{fmt, path::PathBuf};
+
+use ringscope_format::{LostCause, SkipCause, Vitals};
+
+/// Something that went wrong while recording without stopping it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file could not be written for a while, or to the end.
+    CannotWrite(String),
+    /// The file was removed or replaced while it was being written.
+    FileRemoved,
+    /// The file was truncated by another process; what came after is lost.
+    FileTruncated,
+    /// A dump could not be written.
+    DumpFailed(String),
+    /// The next file of a rotation could not be created; the old one went on.
+    CannotRotate(String),
+    /// A line of the control file was not understood.
+    ControlFile(String),
+    /// A finished file could not be made compact; it is complete all the same.
+    NotCompacted(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::CannotWrite(why) => write!(f, "the trace could not be written: {why}"),
+            Problem::FileRemoved => f.write_str("the trace was removed while it was being written"),
+            Problem::FileTruncated => f.write_str("the trace was truncated by another process"),
+            Problem::DumpFailed(why) => write!(f, "a dump could not be written: {why}"),
+            Problem::CannotRotate(why) => write!(f, "the next file could not be created: {why}"),
+            Problem::ControlFile(why) => write!(f, "control file: {why}"),
+            Problem::NotCompacted(why) => write!(f, "the trace could not be made compact: {why}"),
+        }
+    }
+}
+
+/// How a recording went. `produced = stored + lost + skipped`, to the event.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Where the trace is; the last of them if it was rotated.
+    pub path: PathBuf,
+    /// Events that were handed to the file.
+    pub stored: u64,
+    /// Events that were lost, for whatever cause.
+    pub lost: u64,
+    /// Events that were left out because a rule said so.
+    pub skipped: u64,
+    /// The recorder's own readings in the file, not counted above.
+    pub own: u64,
+    /// Events that a flight recorder has overwritten, out of those stored.
+    pub overwritten: u64,
+    /// Bytes of compressed chunks written, all files.
+    pub bytes: u64,
+    /// Dumps that were written.
+    pub dumps: Vec<PathBuf>,
+    /// What went wrong on the way, each kind once.
+    pub problems: Vec<Problem>,
+    pub(crate) vitals: Vitals,
+}
+
+impl Summary {
+    /// Events that the program produced.
+    pub fn produced(&self) -> u64 {
+        self.stored + self.lost + self.skipped
+    }
+
+    /// Events lost for one cause.
+    pub fn lost_to(&self, cause: LostCause) -> u64 {
+        self.vitals.lost[cause as usize]
+    }
+
+    /// Events skipped for one cause.
+    pub fn skipped_as(&self, cause: SkipCause) -> u64 {
+        self.vitals.skipped[cause as usize]
+    }
+
+    #[cfg_attr(feature = "off", allow(dead_code))]
+    pub(crate) fn set_counts(&mut self, vitals: &Vitals) {
+        self.vitals = *vitals;
+        self.stored = vitals.stored;
+        self.own = vitals.own;
+        self.overwritten = vitals.overwritten;
+        self.bytes = vitals.bytes;
+        self.lost = vitals.total_lost();
+        self.skipped = vitals.total_skipped();
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} events stored, {} lost, {} skipped, {} bytes",
+            self.path.display(),
+            self.stored,
+            self.lost,
+            self.skipped,
+            self.bytes
+        )?;
+        for problem in &self.problems {
+            write!(f, "\n  {problem}")?;
+        }
+        Ok(())
+    }
+}

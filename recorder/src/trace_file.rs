@@ -1,0 +1,352 @@
+//! The trace file: its creation, its memory map, and who may touch which part.
+//!
+//! | part | who | how |
+//! |---|---|---|
+//! | header | the creator, before anyone else knows the file | map |
+//! | vitals, in-flight area | the drain; the finisher once the drain is gone | map |
+//! | a raw slot | the drain while it is free or filling, the sealer while it is full | map |
+//! | ring and log areas | the sealer | `pwrite`, so that a full disk is an error code |
+//!
+//! **What a memory map cannot survive.** If another process truncates the file,
+//! the next store to the map raises SIGBUS. With fatal signals handled (the
+//! default), [`last_words`](crate::last_words) puts plain memory under the map
+//! and the recording is given up, counted; otherwise the signal ends the program.
+//! The file is locked (advisory) while it is written.
+
+#![allow(unsafe_code)] // slices of the map
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use memmap2::{MmapOptions, MmapRaw};
+use ringscope_format::{
+    CHUNK_HEADER_LENGTH, FileHeader, HEADER_LENGTH, OpenSpan, SlotWriter, VITALS_LENGTH,
+    VITALS_OFFSET, Vitals, looks_like_a_trace, mark_free, write_in_flight, write_twin,
+};
+
+use crate::{
+    Error,
+    atomics::{Acquire, AtomicU8, AtomicU64, Relaxed, Release},
+    last_words,
+};
+
+const FREE: u8 = 0;
+const FILLING: u8 = 1;
+const FULL: u8 = 2;
+
+#[derive(Debug)]
+pub(crate) struct TraceFile {
+    pub(crate) path: PathBuf,
+    pub(crate) header: FileHeader,
+    file: File,
+    map: MmapRaw,
+    slots: Box<[SlotState]>,
+}
+
+/// Who has a raw slot; the file's own copy of this is for readers.
+#[derive(Debug)]
+struct SlotState {
+    state: AtomicU8,
+    sequence: AtomicU64,
+}
+
+impl TraceFile {
+    /// Creates the file, or replaces a trace that nobody is writing to.
+    pub(crate) fn create(path: &Path, header: FileHeader) -> Result<Self, Error> {
+        clear_the_way(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(Error::io(path, "create"))?;
+        match Self::prepare(path, file, header) {
+            Ok(trace) => Ok(trace),
+            Err(error) => {
+                // Nothing of use is in it yet.
+                let _ = fs::remove_file(path);
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare(path: &Path, file: File, header: FileHeader) -> Result<Self, Error> {
+        lock(&file, path)?;
+        let layout = header.layout;
+        allocate(&file, layout.mapped_length())
+            .and_then(|()| file.set_len(layout.log_offset))
+            .map_err(Error::io(path, "allocate"))?;
+        let map = MmapOptions::new()
+            .len(layout.mapped_length() as usize)
+            .map_raw(&file)
+            .map_err(Error::io(path, "map"))?;
+        // A forked child must not be able to touch the parent's file.
+        #[cfg(target_os = "linux")]
+        map.advise(memmap2::Advice::DontFork).map_err(Error::io(path, "map"))?;
+        let slot = |_| SlotState { state: AtomicU8::new(FREE), sequence: AtomicU64::new(0) };
+        let trace = Self {
+            path: path.to_owned(),
+            header,
+            file,
+            map,
+            slots: (0..layout.raw_slots).map(slot).collect(),
+        };
+        let bytes = trace.header.to_bytes();
+        // SAFETY: nobody else knows the file yet.
+        unsafe { trace.part(0, bytes.len()) }.copy_from_slice(&bytes);
+        last_words::watch_map(trace.map.as_ptr() as usize, trace.map.len());
+        Ok(trace)
+    }
+
+    /// A part of the map.
+    ///
+    /// # Safety
+    ///
+    /// By the table at the top, the caller is the one that may touch this part,
+    /// and holds no other reference into it.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn part(&self, offset: usize, length: usize) -> &mut [u8] {
+        assert!(offset + length <= self.map.len(), "the layout lies within the map");
+        // SAFETY: in bounds by the assertion, alive as long as `self`, exclusive by contract.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().add(offset), length) }
+    }
+
+    fn slot_range(&self, index: usize) -> (usize, usize) {
+        let layout = &self.header.layout;
+        let stride = layout.raw_stride as usize;
+        (layout.raw_offset as usize + index * stride, stride)
+    }
+
+    /// Drain only: takes a free raw slot into use. A sequence number is taken only
+    /// if there is one: a number that nobody uses would read as a missing chunk.
+    pub(crate) fn take_slot(self: &Arc<Self>, next_sequence: impl FnOnce() -> u64) -> Option<OpenSlot> {
+        // Acquire, with the Release in `free_slot`: the sealer has read all of it.
+        let index = self.slots.iter().position(|slot| slot.state.load(Acquire) == FREE)?;
+        let sequence = next_sequence();
+        self.slots[index].state.store(FILLING, Relaxed);
+        self.slots[index].sequence.store(sequence, Relaxed);
+        let (offset, length) = self.slot_range(index);
+        // SAFETY: the slot is free, so the drain has it; the sealer looks at full ones only.
+        let bytes = unsafe { self.part(offset, length) };
+        // SAFETY: `OpenSlot` keeps the file, and with it the map, alive for as long as the writer.
+        let bytes: &'static mut [u8] = unsafe { &mut *std::ptr::from_mut(bytes) };
+        Some(OpenSlot { writer: SlotWriter::begin(bytes, sequence), index, sequence, file: Arc::clone(self) })
+    }
+
+    /// Sealer only: the full slot with the lowest sequence number.
+    pub(crate) fn next_full_slot(&self) -> Option<usize> {
+        let full = |(index, slot): (usize, &SlotState)| {
+            // Acquire, with the Release in `hand_over`: the drain has written all of it.
+            (slot.state.load(Acquire) == FULL).then(|| (slot.sequence.load(Relaxed), index))
+        };
+        self.slots.iter().enumerate().filter_map(full).min().map(|(_, index)| index)
+    }
+
+    /// How many slots wait for the sealer.
+    pub(crate) fn full_slots(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.state.load(Relaxed) == FULL).count()
+    }
+
+    /// Sealer only, for a full slot.
+    pub(crate) fn slot_bytes(&self, index: usize) -> &[u8] {
+        let (offset, length) = self.slot_range(index);
+        // SAFETY: the slot is full, so the sealer has it.
+        unsafe { self.part(offset, length) }
+    }
+
+    /// Sealer only: gives a sealed slot back to the drain.
+    pub(crate) fn free_slot(&self, index: usize) {
+        let (offset, length) = self.slot_range(index);
+        // SAFETY: the slot is full, so the sealer has it until the store below.
+        mark_free(unsafe { self.part(offset, length) });
+        self.slots[index].state.store(FREE, Release);
+    }
+
+    /// Drain, or whoever comes after it: writes the next edition of the vitals.
+    pub(crate) fn write_vitals(&self, edition: u64, vitals: &Vitals) {
+        // SAFETY: the vitals are the drain's, and the caller's once the drain is gone.
+        let block = unsafe { self.part(VITALS_OFFSET, VITALS_LENGTH) };
+        write_twin(block, edition, &vitals.to_bytes());
+    }
+
+    /// Drain only: copies a stack into its in-flight entry.
+    pub(crate) fn write_in_flight(
+        &self,
+        entry: usize,
+        edition: u64,
+        tick: u64,
+        track: u32,
+        depth: u32,
+        spans: &[OpenSpan],
+    ) {
+        let layout = &self.header.layout;
+        if entry >= layout.in_flight_entries as usize {
+            return;
+        }
+        let stride = layout.in_flight_stride as usize;
+        // SAFETY: the in-flight area is the drain's.
+        let block = unsafe { self.part(layout.in_flight_offset as usize + entry * stride, stride) };
+        write_in_flight(block, edition, tick, track, depth, spans);
+    }
+
+    /// Drain, or whoever comes after it: nothing is open in this file any more.
+    pub(crate) fn clear_in_flight(&self) {
+        let layout = &self.header.layout;
+        let length = layout.in_flight_entries as usize * layout.in_flight_stride as usize;
+        // SAFETY: the in-flight area is the drain's.
+        unsafe { self.part(layout.in_flight_offset as usize, length) }.fill(0);
+    }
+
+    /// Sealer only: writes a chunk, its header last.
+    pub(crate) fn write_chunk(&self, chunk: &[u8], offset: u64) -> io::Result<()> {
+        let (header, rest) = chunk.split_at(CHUNK_HEADER_LENGTH);
+        self.file.write_all_at(rest, offset + header.len() as u64)?;
+        crate::crash_point("payload-written");
+        self.file.write_all_at(header, offset)
+    }
+
+    /// Sealer only: makes sure that nobody takes a chunk there for valid.
+    pub(crate) fn invalidate_chunk(&self, offset: u64) -> io::Result<()> {
+        self.file.write_all_at(&[0; 8], offset)
+    }
+
+    /// Reads from the ring or log area.
+    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset)
+    }
+
+    /// What has become of the file under its path.
+    pub(crate) fn fate(&self) -> Fate {
+        let Ok(ours) = self.file.metadata() else { return Fate::Fine };
+        if ours.len() < self.header.layout.log_offset {
+            return Fate::Truncated;
+        }
+        match fs::metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Fate::Fine,
+            _ => Fate::Removed,
+        }
+    }
+
+    /// Rewrites a finished file without its in-flight and raw areas, beside
+    /// itself, then puts the copy in its place.
+    ///
+    /// A kill at any point leaves the one or the other, both complete.
+    pub(crate) fn compact(&self, log_end: u64, edition: u64, vitals: &Vitals) -> io::Result<()> {
+        let mut header = self.header.clone();
+        header.layout = ringscope_format::Layout::finished();
+        let mut first_page = vec![0; HEADER_LENGTH as usize];
+        let bytes = header.to_bytes();
+        first_page[..bytes.len()].copy_from_slice(&bytes);
+        let block = &mut first_page[VITALS_OFFSET..VITALS_OFFSET + VITALS_LENGTH];
+        write_twin(block, edition, &vitals.to_bytes());
+
+        let beside = with_suffix(&self.path, ".finishing");
+        let copy = || -> io::Result<()> {
+            let target = File::create(&beside)?;
+            target.write_all_at(&first_page, 0)?;
+            let mut buffer = vec![0; 1 << 20];
+            let (mut from, mut to) = (self.header.layout.log_offset, HEADER_LENGTH);
+            while from < log_end {
+                let step = (log_end - from).min(buffer.len() as u64) as usize;
+                self.file.read_exact_at(&mut buffer[..step], from)?;
+                target.write_all_at(&buffer[..step], to)?;
+                (from, to) = (from + step as u64, to + step as u64);
+            }
+            fs::rename(&beside, &self.path)
+        };
+        copy().inspect_err(|_| {
+            let _ = fs::remove_file(&beside);
+        })
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        last_words::unwatch_map(self.map.as_ptr() as usize);
+    }
+}
+
+/// What has become of a file that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Fine,
+    Removed,
+    Truncated,
+}
+
+/// A raw slot that the drain is filling.
+pub(crate) struct OpenSlot {
+    pub(crate) writer: SlotWriter<'static>,
+    pub(crate) sequence: u64,
+    index: usize,
+    /// Keeps the map that `writer` writes to.
+    file: Arc<TraceFile>,
+}
+
+impl OpenSlot {
+    /// Passes the slot on to the sealer.
+    pub(crate) fn hand_over(self) {
+        self.writer.mark_full();
+        crate::crash_point("slot-full");
+        self.file.slots[self.index].state.store(FULL, Release);
+    }
+}
+
+/// A path with something behind its whole name.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Removes a trace that is in the way; refuses anything else.
+fn clear_the_way(path: &Path) -> Result<(), Error> {
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io(path, "look at")(error)),
+        Ok(metadata) => metadata,
+    };
+    if metadata.is_dir() {
+        return Err(Error::IsADirectory { path: path.to_owned() });
+    }
+    if !metadata.is_file() {
+        return Err(Error::NotATrace { path: path.to_owned() });
+    }
+    if metadata.len() > 0 {
+        let mut old = File::open(path).map_err(Error::io(path, "open"))?;
+        let mut first = [0; 16];
+        let got = old.read(&mut first).map_err(Error::io(path, "read"))?;
+        if !looks_like_a_trace(&first[..got]) {
+            return Err(Error::NotATrace { path: path.to_owned() });
+        }
+        lock(&old, path)?;
+    }
+    fs::remove_file(path).map_err(Error::io(path, "replace"))
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
+        // Some network file systems have no locks; recording there is still worth something.
+        Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+/// Writes zeros, so that every page has its place on the disk before it is
+/// stored to through the map: a store to a hole on a full disk is a SIGBUS.
+fn allocate(file: &File, length: u64) -> io::Result<()> {
+    let zeros = vec![0; 256 << 10];
+    let mut offset = 0;
+    while offset < length {
+        let step = (length - offset).min(zeros.len() as u64) as usize;
+        file.write_all_at(&zeros[..step], offset)?;
+        offset += step as u64;
+    }
+    Ok(())
+}
