@@ -5,6 +5,7 @@
 //! then disturbs nobody else's figure. The task travels as JSON in an argument,
 //! the result as JSON in a file, because some peers write to standard output.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,28 +15,50 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tempfile::TempDir;
 
 /// Far beyond the longest task, so it only ends what hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The command line of a child for `task`; its result will be in `result`.
-pub(crate) fn command(task: &impl Serialize, result: &Path) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("own executable")?);
+/// The command line of a child for `task`, run under `launcher` if that is not
+/// empty; its result will be in `result`.
+pub(crate) fn command(
+    task: &impl Serialize,
+    launcher: &[OsString],
+    result: &Path,
+) -> Result<Command> {
+    let program = std::env::current_exe().context("own executable")?;
+    let mut command = match launcher {
+        [] => Command::new(program),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    };
     command.arg("child").arg(serde_json::to_string(task)?).arg(result);
     Ok(command)
 }
 
-/// Runs `task` in a child with `environment` added to its own and `dir` for its
-/// files, and waits for its result.
+/// A child's answer, and the directory with its files, which goes when this is
+/// dropped.
+pub(crate) struct Answer<R> {
+    pub(crate) result: R,
+    pub(crate) dir: TempDir,
+}
+
+/// Runs `task` in a child with a directory of its own in `scratch` and waits
+/// for its answer. `launcher` is told the directory.
 pub(crate) fn run<R: DeserializeOwned>(
     task: &impl Serialize,
     environment: &[(&str, &str)],
-    dir: &Path,
-) -> Result<R> {
-    let own = tempfile::Builder::new().prefix("child-").tempdir_in(dir)?;
-    let result = own.path().join("result.json");
-    let complaints = own.path().join("stderr");
-    let mut child = command(task, &result)?
+    launcher: impl FnOnce(&Path) -> Vec<OsString>,
+    scratch: &Path,
+) -> Result<Answer<R>> {
+    let dir = tempfile::Builder::new().prefix("child-").tempdir_in(scratch)?;
+    let result = dir.path().join("result.json");
+    let complaints = dir.path().join("stderr");
+    let mut child = command(task, &launcher(dir.path()), &result)?
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -52,7 +75,7 @@ pub(crate) fn run<R: DeserializeOwned>(
         }
     }
     let text = fs::read_to_string(&result).context("a child left no result")?;
-    Ok(serde_json::from_str(&text)?)
+    Ok(Answer { result: serde_json::from_str(&text)?, dir })
 }
 
 /// Polls rather than blocks, so that a child that hangs can be ended. The

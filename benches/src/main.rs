@@ -6,7 +6,6 @@
 
 mod child;
 mod counter;
-#[cfg(feature = "recorder")]
 mod crash;
 mod floor;
 mod machine;
@@ -34,7 +33,6 @@ enum What {
     /// The price of recording a span, here and in the libraries it competes with
     Record(Options),
     /// What is left of a recording whose process is killed
-    #[cfg(feature = "recorder")]
     Crash {
         #[command(flatten)]
         options: Options,
@@ -88,7 +86,6 @@ fn main() -> ExitCode {
 #[derive(Deserialize, Serialize)]
 enum Task {
     Record(record::Task),
-    #[cfg(feature = "recorder")]
     Crash(crash::Load),
 }
 
@@ -100,7 +97,6 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             print(options, &figures, || record::table(&figures))?;
             Ok(complain(&figures.complaints()))
         }
-        #[cfg(feature = "recorder")]
         What::Crash { options, trials, seed } => {
             let scratch = options.scratch()?;
             let figures = crash::run(options.quick, *trials, *seed, scratch.path())?;
@@ -110,7 +106,6 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         What::Child { task, result } => {
             let answer = match serde_json::from_str(task).context("task of a child")? {
                 Task::Record(task) => record::answer(&task, &child::scratch(result))?,
-                #[cfg(feature = "recorder")]
                 Task::Crash(load) => serde_json::to_value(crash::be_killed(&load)?)?,
             };
             std::fs::write(result, serde_json::to_string(&answer)?)?;

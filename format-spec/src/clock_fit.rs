@@ -258,3 +258,182 @@ impl ClockFit {
 fn clamp(n: i128) -> i64 {
     n.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+    const EPOCH: i64 = 1_700_000_000_000_000_000;
+
+    /// A pair of a counter at 2 ticks a nanosecond, at so many milliseconds.
+    fn at(ms: i64) -> ClockPair {
+        let tick = (1000 * MS + ms * MS) as u64 * 2;
+        ClockPair {
+            tick_before: tick - 100,
+            tick_after: tick + 100,
+            mono_ns: 5 * MS + ms * MS,
+            wall_ns: EPOCH + ms * MS,
+            boot_ns: 9 * MS + ms * MS,
+            ..ClockPair::default()
+        }
+    }
+
+    fn slept(pair: ClockPair, ms: i64) -> ClockPair {
+        ClockPair { boot_ns: pair.boot_ns + ms * MS, wall_ns: pair.wall_ns + ms * MS, ..pair }
+    }
+
+    #[test]
+    fn pair_lies_in_memory_as_the_format_says() {
+        let pair = ClockPair {
+            tick_before: 1,
+            tick_after: 2,
+            mono_ns: 3,
+            wall_ns: 4,
+            boot_ns: -1,
+            track: 6,
+            unused: 0,
+        };
+        let bytes = bytemuck::bytes_of(&pair);
+        assert_eq!(bytes.len(), 48);
+        for (offset, n) in [(0, 1), (8, 2), (16, 3), (24, 4)] {
+            assert_eq!(bytes[offset..offset + 8], [n, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        assert_eq!(bytes[32..40], [0xFF; 8]);
+        assert_eq!(bytes[40..48], [6, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn two_pairs_give_the_ratio_and_the_width_the_error() {
+        let fit = ClockFit::fit(&[at(0), at(1000)], 3_000_000_000);
+        assert_eq!(fit.ns_per_tick(), 0.5);
+        assert_eq!(fit.ns(2000), 1000.0);
+        assert_eq!(fit.error_ns(), 50.0);
+        assert_eq!(fit.mono_ns(at(500).tick()), at(500).mono_ns);
+        assert_eq!(fit.wall_ns(at(500).tick()), at(500).wall_ns);
+        assert_eq!(fit.wall_ns(at(-5).tick()), at(-5).wall_ns);
+        assert_eq!(fit.pairs(), 2);
+        assert!(fit.jumps().is_empty() && fit.suspends().is_empty() && fit.wall_steps().is_empty());
+    }
+
+    #[test]
+    fn pair_off_the_line_is_the_error_of_the_fit() {
+        let mut off = at(500);
+        off.mono_ns += 700;
+        let fit = ClockFit::fit(&[at(0), off, at(1000)], 3_000_000_000);
+        assert!((fit.error_ns() - 750.0).abs() < 1.0, "{}", fit.error_ns());
+    }
+
+    #[test]
+    fn one_pair_takes_the_nominal_frequency() {
+        let fit = ClockFit::fit(&[at(0)], 4_000_000_000);
+        assert_eq!((fit.ns_per_tick(), fit.error_ns(), fit.pairs()), (0.25, 0.0, 1));
+        assert_eq!(fit.mono_ns(at(0).tick() + 4000), at(0).mono_ns + 1000);
+        assert_eq!(fit.wall_ns(at(0).tick() + 4000), at(0).wall_ns + 1000);
+    }
+
+    #[test]
+    fn without_pairs_time_counts_from_the_creation_of_the_file() {
+        let fit = ClockFit::fit(&[], 1_000_000_000).with_origin(500, EPOCH);
+        assert_eq!((fit.mono_ns(1500), fit.wall_ns(1500)), (1000, EPOCH + 1000));
+        assert_eq!((fit.mono_ns(0), fit.wall_ns(0)), (-500, EPOCH - 500));
+        assert_eq!(fit.pairs(), 0);
+        let nothing = ClockFit::fit(&[], 0);
+        assert_eq!((nothing.ns(7), nothing.mono_ns(7), nothing.wall_ns(7)), (7.0, 7, 7));
+    }
+
+    #[test]
+    fn device_pairs_and_copies_do_not_count() {
+        let device = ClockPair { track: 3, tick_before: 1, tick_after: 1, ..at(5) };
+        let fit = ClockFit::fit(&[at(0), device, at(0), at(1000), at(1000)], 3_000_000_000);
+        assert_eq!((fit.ns_per_tick(), fit.pairs(), fit.jumps().len()), (0.5, 2, 0));
+    }
+
+    #[test]
+    fn suspend_is_found_and_does_not_stretch_the_ratio() {
+        // The counter goes on through ten seconds of sleep; the monotonic clock does not.
+        let wake = |ms: i64| {
+            let mut pair = slept(at(ms), 10_000);
+            pair.tick_before += 20_000_000_000;
+            pair.tick_after += 20_000_000_000;
+            pair
+        };
+        let fit = ClockFit::fit(&[at(0), at(100), wake(200), wake(300)], 3_000_000_000);
+        assert_eq!(fit.ns_per_tick(), 0.5);
+        assert_eq!(fit.suspends(), [Suspend { after_tick: at(100).tick(), slept_ns: 10_000 * MS }]);
+        assert!(fit.wall_steps().is_empty(), "sleeping is not setting the clock");
+        assert_eq!(fit.mono_ns(wake(250).tick()), at(250).mono_ns);
+        assert_eq!(fit.wall_ns(wake(250).tick()), slept(at(250), 10_000).wall_ns);
+    }
+
+    #[test]
+    fn counter_that_starts_anew_is_a_jump_and_the_ratio_holds() {
+        let anew = |ms: i64| {
+            let mut pair = at(ms);
+            pair.tick_before -= 2_200_000_000;
+            pair.tick_after -= 2_200_000_000;
+            pair
+        };
+        let fit = ClockFit::fit(&[at(0), at(100), anew(200), anew(300)], 3_000_000_000);
+        assert_eq!(fit.ns_per_tick(), 0.5);
+        let jump =
+            Jump { after_tick: at(100).tick(), to_tick: anew(200).tick(), mono_ns: 100 * MS };
+        assert_eq!(fit.jumps(), [jump]);
+        assert_eq!(fit.mono_ns(anew(250).tick()), at(250).mono_ns);
+        assert_eq!(fit.mono_ns(at(50).tick()), at(50).mono_ns + 1100 * MS, "the later pass counts");
+    }
+
+    #[test]
+    fn monotonic_clock_that_goes_back_is_a_jump() {
+        let mut back = at(200);
+        back.mono_ns = at(50).mono_ns;
+        back.boot_ns = at(50).boot_ns;
+        let fit = ClockFit::fit(&[at(0), at(100), back], 3_000_000_000);
+        assert_eq!(fit.jumps()[0].mono_ns, -50 * MS);
+        assert_eq!(fit.ns_per_tick(), 0.5);
+    }
+
+    #[test]
+    fn wall_clock_that_is_set_moves_wall_time_and_nothing_else() {
+        let mut set = at(200);
+        set.wall_ns -= 3600 * 1000 * MS;
+        let fit = ClockFit::fit(&[at(0), at(100), set], 3_000_000_000);
+        let step = WallStep { after_tick: at(100).tick(), step_ns: -3600 * 1000 * MS };
+        assert_eq!(fit.wall_steps(), [step]);
+        assert_eq!(fit.mono_ns(at(250).tick()), at(250).mono_ns);
+        assert_eq!(fit.wall_ns(at(150).tick()), at(150).wall_ns);
+        assert_eq!(fit.wall_ns(at(250).tick()), at(250).wall_ns - 3600 * 1000 * MS);
+    }
+
+    #[test]
+    fn extreme_pairs_neither_panic_nor_give_a_senseless_ratio() {
+        let ends = [0, 1, u64::MAX / 2, u64::MAX];
+        let times = [i64::MIN, -1, 0, i64::MAX];
+        let mut pairs = Vec::new();
+        for tick_before in ends {
+            for tick_after in ends {
+                for mono_ns in times {
+                    for boot_ns in times {
+                        let wall_ns = boot_ns ^ mono_ns;
+                        pairs.push(ClockPair {
+                            tick_before,
+                            tick_after,
+                            mono_ns,
+                            wall_ns,
+                            boot_ns,
+                            ..ClockPair::default()
+                        });
+                    }
+                }
+            }
+        }
+        for pair in pairs.windows(3).chain([pairs.as_slice()]) {
+            let fit = ClockFit::fit(pair, 1);
+            assert!(fit.ns_per_tick().is_finite() && fit.ns_per_tick() > 0.0);
+            assert!(fit.error_ns() >= 0.0);
+            for tick in ends {
+                let _ = (fit.mono_ns(tick), fit.wall_ns(tick));
+            }
+        }
+    }
+}

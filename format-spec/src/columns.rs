@@ -43,20 +43,38 @@ pub(crate) struct Profile {
     first: [u8; UNIT],
     /// Bits in which some unit differs from the first.
     varying: [u8; UNIT],
+    /// Whether all units are records and none has slots.
+    pub(crate) plain: bool,
 }
+
+/// Where the last word of a unit has its kind.
+const KIND: u32 = 32;
+/// Bits of the last word that no record without slots has: a kind of 0x80 or
+/// more, and a number of slots.
+const NOT_PLAIN: u64 = 0x80 << KIND | 0x1F << 56;
 
 impl Profile {
     pub(crate) fn of(units: &[Record]) -> Profile {
-        let Some(first) = units.first() else { return Profile::default() };
+        let Some(first) = units.first() else {
+            return Profile { plain: true, ..Profile::default() };
+        };
         let first: [u64; 4] = bytemuck::cast(*first);
         let mut varying = [0_u64; 4];
+        let (mut set, mut borrow) = (0, 0);
         for unit in units {
             let words: &[u64; 4] = bytemuck::cast_ref(unit);
             for at in 0..4 {
                 varying[at] |= words[at] ^ first[at];
             }
+            set |= words[3];
+            // Borrows from the highest bit if the kind is 0.
+            borrow |= (words[3] & (0xFF << KIND)).wrapping_sub(1 << KIND);
         }
-        Profile { first: bytemuck::cast(first), varying: bytemuck::cast(varying) }
+        Profile {
+            first: bytemuck::cast(first),
+            varying: bytemuck::cast(varying),
+            plain: set & NOT_PLAIN == 0 && borrow >> 63 == 0,
+        }
     }
 
     /// Bit *k* is set if byte *k* of the column varies; and the column's value
@@ -72,6 +90,26 @@ impl Profile {
         }
         (planes, base)
     }
+}
+
+/// The first unit that is not where an event can have it. The plain case is
+/// told by [`Profile::of`], without a branch a unit.
+pub(crate) fn misplaced_unit(units: &[Record]) -> Option<usize> {
+    let mut at = 0;
+    while at < units.len() {
+        if !units[at].kind.is_base() {
+            return Some(at);
+        }
+        let end = at + 1 + units[at].slots();
+        at += 1;
+        while at < end {
+            if !units.get(at).is_some_and(|slot| slot.kind.is_slot()) {
+                return Some(at);
+            }
+            at += 1;
+        }
+    }
+    None
 }
 
 /// Copies byte `at` of every unit.
@@ -155,5 +193,90 @@ pub(crate) fn restore_starts(
         end = end.wrapping_add(unzigzag(*start)).wrapping_add(step);
         *start = end.wrapping_sub(duration);
         depth_before = *depth;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Kind;
+
+    fn span(start: u64, duration: u64, depth: u8) -> Record {
+        Record { depth, ..Record::timed(Kind::SPAN, 1, 1, start, duration) }
+    }
+
+    #[test]
+    fn zigzag_is_what_the_format_says_and_comes_back() {
+        for (residual, coded) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1)] {
+            assert_eq!(zigzag(residual as u64), coded);
+            assert_eq!(unzigzag(coded), residual as u64);
+        }
+        assert_eq!((zigzag(i64::MIN as u64), unzigzag(u64::MAX)), (u64::MAX, i64::MIN as u64));
+    }
+
+    #[test]
+    fn parent_is_predicted_from_the_end_of_its_child_and_a_sibling_from_its_start() {
+        // A child of 10 ticks, its sibling 3 later, their parent that closes 2 after.
+        let records = [span(100, 10, 1), span(113, 10, 1), span(95, 30, 0), span(130, 1, 0)];
+        let mut residuals = Vec::new();
+        assert_eq!(predict_starts(&records, &mut residuals), (95, 131));
+        let signed: Vec<i64> = residuals.iter().map(|coded| unzigzag(*coded) as i64).collect();
+        assert_eq!(signed, [0, 3, 2, 5]);
+    }
+
+    #[test]
+    fn starts_come_back_whatever_the_values() {
+        let extreme = [0, 1, 5, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1];
+        let mut records = Vec::new();
+        for start in extreme {
+            for value in extreme {
+                for (kind, depth) in [(1, 0), (0x3F, 255), (0x40, 3), (0x80, 1), (0, 2)] {
+                    records.push(Record { kind: Kind(kind), depth, ..span(start, value, 0) });
+                }
+            }
+        }
+        let mut starts = Vec::new();
+        predict_starts(&records, &mut starts);
+        let values: Vec<u64> = records.iter().map(|record| record.value).collect();
+        let kinds: Vec<u8> = records.iter().map(|record| record.kind.0).collect();
+        let depths: Vec<u8> = records.iter().map(|record| record.depth).collect();
+        restore_starts(&mut starts, &values, &kinds, &depths, records[0].start);
+        assert!(records.iter().map(|record| record.start).eq(starts));
+    }
+
+    #[test]
+    fn profile_tells_which_bytes_vary_and_what_the_others_are() {
+        let units = [span(1, 0x0300, 0), span(2, 0x0301, 0)];
+        let profile = Profile::of(&units);
+        assert!(profile.plain);
+        assert_eq!(profile.column(RECORD_COLUMNS[0]), (1, 0x0300));
+        assert_eq!(profile.column(RECORD_COLUMNS[1]), (0, 1));
+        assert_eq!(profile_of_values(&[0x0305, 0x0405]), (2, 5));
+        assert_eq!(profile_of_values(&[]), (0, 0));
+    }
+
+    #[test]
+    fn only_units_that_are_all_records_without_slots_are_plain() {
+        let mut units = vec![span(1, 1, 0); 40];
+        assert!(Profile::of(&units).plain && Profile::of(&[]).plain);
+        for (kind, shape) in [(0, 0), (0x80, 0), (0xFF, 0), (1, 1), (1, 16), (1, 0xFF)] {
+            units[17] = Record { kind: Kind(kind), shape, ..units[0] };
+            assert!(!Profile::of(&units).plain, "{kind:#x} {shape:#x}");
+        }
+        units[17] = Record { kind: Kind(0x7F), shape: 0xE0, ..units[0] };
+        assert!(Profile::of(&units).plain);
+    }
+
+    #[test]
+    fn misplaced_units_are_found() {
+        let base = |slots| Record { shape: slots, ..span(1, 1, 0) };
+        let slot = Record { kind: Kind::TEXT, ..Record::default() };
+        assert_eq!(misplaced_unit(&[base(2), slot, slot, base(0)]), None);
+        assert_eq!(misplaced_unit(&[slot]), Some(0));
+        assert_eq!(misplaced_unit(&[base(0), slot]), Some(1));
+        assert_eq!(misplaced_unit(&[base(2), slot, base(0)]), Some(2));
+        assert_eq!(misplaced_unit(&[base(2), slot]), Some(2));
+        assert_eq!(misplaced_unit(&[Record::default()]), Some(0));
+        assert_eq!(misplaced_unit(&[Record { kind: Kind(0xF0), ..base(0) }]), Some(0));
     }
 }

@@ -280,3 +280,131 @@ impl FileHeader {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> FileHeader {
+        FileHeader {
+            recording: *b"0123456789abcdef",
+            file_number: 3,
+            mode: Mode::Dump,
+            pid: 0x0102_0304,
+            created_wall_ns: -2,
+            created_tick: 0x1112_1314_1516_1718,
+            counter: Counter::MonotonicNs,
+            nominal_hz: 1_000_000_000,
+            layout: Layout::live(8, 3, 100, 5000),
+        }
+    }
+
+    fn with_checksum(mut bytes: [u8; 256]) -> [u8; 256] {
+        let crc = crc32c::crc32c(&bytes[..252]);
+        bytes[252..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn header_has_every_field_where_the_format_says() {
+        let bytes = header().to_bytes();
+        assert_eq!(bytes[0..8], [0x89, 0x52, 0x53, 0x43, 0x50, 0x0D, 0x0A, 0x1A]);
+        assert_eq!(bytes[8..16], [1, 0, 0, 0, 0, 0x10, 0, 0]);
+        assert_eq!(&bytes[16..32], b"0123456789abcdef");
+        assert_eq!(bytes[32..40], [3, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(bytes[40..48], [0, 0, 0, 0, 4, 3, 2, 1]);
+        assert_eq!(bytes[48..56], (-2_i64).to_le_bytes());
+        assert_eq!(bytes[56..64], [0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11]);
+        assert_eq!(bytes[64..72], [3, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(u64_at(&bytes, 72), 1_000_000_000);
+        assert_eq!((u64_at(&bytes, 80), u32_at(&bytes, 88), u32_at(&bytes, 92)), (4096, 8, 3200));
+        // 8 entries of 3,200 bytes end at 0x7400; slots take 64 + 100 x 32 bytes.
+        assert_eq!(
+            (u64_at(&bytes, 96), u32_at(&bytes, 104), u32_at(&bytes, 108)),
+            (0x8000, 3, 3264)
+        );
+        assert_eq!((u64_at(&bytes, 112), u64_at(&bytes, 120)), (0xB000, 0x2000));
+        assert_eq!(u64_at(&bytes, 128), 0xD000);
+        assert_eq!(bytes[136..252], [0; 116]);
+        assert_eq!(bytes[252..], crc32c::crc32c(&bytes[..252]).to_le_bytes());
+        assert_eq!(FileHeader::parse(&bytes).unwrap(), header());
+        assert!(looks_like_a_trace(&bytes) && !looks_like_a_trace(&bytes[..7]));
+    }
+
+    #[test]
+    fn newer_major_version_is_named_and_newer_minor_accepted() {
+        let mut bytes = header().to_bytes();
+        bytes[10] = 9;
+        assert!(FileHeader::parse(&with_checksum(bytes)).is_ok());
+        bytes[8] = 2;
+        let error = FileHeader::parse(&bytes).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "format version 2.9, this reader knows 1.x; \
+             read it with the version of ringscope that wrote it, or a newer one"
+        );
+    }
+
+    #[test]
+    fn reserved_flag_is_refused_and_unused_bytes_are_not() {
+        let mut bytes = header().to_bytes();
+        bytes[68] = 1;
+        bytes[200] = 1;
+        assert!(FileHeader::parse(&with_checksum(bytes)).is_ok());
+        bytes[43] = 0x80;
+        let error = FileHeader::parse(&with_checksum(bytes)).unwrap_err();
+        assert!(error.to_string().contains("reserved flag"), "{error}");
+    }
+
+    #[test]
+    fn header_that_is_cut_or_flipped_is_refused() {
+        let bytes = header().to_bytes();
+        for cut in 0..256 {
+            assert!(FileHeader::parse(&bytes[..cut]).is_err());
+        }
+        for bit in 0..256 * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let parsed = FileHeader::parse(&flipped);
+            assert!(parsed.is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn layout_that_no_file_can_have_is_refused() {
+        let refused = |change: &dyn Fn(&mut Layout)| {
+            let mut header = header();
+            change(&mut header.layout);
+            FileHeader::parse(&header.to_bytes()).is_err()
+        };
+        assert!(!refused(&|_| {}));
+        assert!(refused(&|layout| layout.log_offset += 64));
+        assert!(refused(&|layout| layout.log_offset = 0));
+        assert!(refused(&|layout| layout.ring_length = u64::MAX));
+        assert!(refused(&|layout| layout.ring_length = 1 << 63));
+        assert!(refused(&|layout| layout.ring_offset = u64::MAX - 4095));
+        assert!(refused(&|layout| layout.raw_slots = 1025));
+        assert!(refused(&|layout| layout.raw_stride = u32::MAX));
+        assert!(refused(&|layout| layout.raw_stride = 63));
+        assert!(refused(&|layout| layout.in_flight_entries = u32::MAX));
+        assert!(refused(&|layout| layout.in_flight_stride = u32::MAX));
+        assert!(refused(&|layout| layout.raw_offset = layout.in_flight_offset));
+    }
+
+    #[test]
+    fn layouts_have_their_areas_in_order_and_within_the_limits() {
+        for layout in [
+            Layout::finished(),
+            Layout::live(0, 0, 0, 0),
+            Layout::live(256, 4, 16_400, 0),
+            Layout::live(u32::MAX, u32::MAX, u32::MAX, u64::MAX),
+        ] {
+            assert_eq!(layout.fault(), None, "{layout:?}");
+        }
+        assert_eq!(Layout::finished().mapped_length(), 4096);
+        let live = Layout::live(1, 1, 10, 0);
+        assert_eq!((live.mapped_length(), live.ring_length), (live.log_offset, 0));
+        let ring = Layout::live(1, 1, 10, 1);
+        assert_eq!((ring.mapped_length(), ring.ring_length), (ring.ring_offset, 4096));
+    }
+}

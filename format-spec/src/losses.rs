@@ -116,3 +116,38 @@ impl SkipCause {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_lies_in_memory_as_the_format_says() {
+        let loss = Loss {
+            track: 0x0102_0304,
+            class: Loss::LOST,
+            cause: LostCause::File as u8,
+            unused: 0,
+            events: 0x11,
+            slots: 0x22,
+            not_before: 0x33,
+            not_after: 0x44,
+            total: 0x55,
+        };
+        let bytes = bytemuck::bytes_of(&loss);
+        assert_eq!(bytes.len(), 48);
+        assert_eq!(bytes[..8], [4, 3, 2, 1, 1, 3, 0, 0]);
+        for (at, n) in [(8, 0x11), (16, 0x22), (24, 0x33), (32, 0x44), (40, 0x55)] {
+            assert_eq!(bytes[at..at + 8], [n, 0, 0, 0, 0, 0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn cause_is_told_only_for_its_own_class() {
+        let lost = Loss { class: Loss::LOST, cause: 2, ..Loss::default() };
+        assert_eq!((lost.lost_cause(), lost.skip_cause()), (Some(LostCause::NoRing), None));
+        let skipped = Loss { class: Loss::SKIPPED, cause: 2, ..Loss::default() };
+        assert_eq!((skipped.lost_cause(), skipped.skip_cause()), (None, Some(SkipCause::TooShort)));
+        assert_eq!(Loss { class: Loss::LOST, cause: 77, ..lost }.lost_cause(), None);
+    }
+}

@@ -35,3 +35,33 @@ pub(crate) fn absorb(into: &mut BTreeMap<String, String>, mut entries: &[u8]) ->
     }
     0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_has_every_byte_where_the_format_says() {
+        let mut out = Vec::new();
+        push_pair(&mut out, "key", "value");
+        assert_eq!(out[..8], [3, 0, 0, 0, 5, 0, 0, 0]);
+        assert_eq!(&out[8..], b"keyvalue");
+    }
+
+    #[test]
+    fn later_value_replaces_an_earlier_one_and_a_cut_table_keeps_its_start() {
+        let mut out = Vec::new();
+        push_pair(&mut out, "a", "1");
+        push_pair(&mut out, "a", "2");
+        let whole = out.len();
+        push_pair(&mut out, "b", "3");
+        let mut pairs = BTreeMap::new();
+        assert_eq!(absorb(&mut pairs, &out), 0);
+        assert_eq!((pairs["a"].as_str(), pairs["b"].as_str()), ("2", "3"));
+        for cut in whole + 1..out.len() {
+            let mut pairs = BTreeMap::new();
+            assert_eq!(absorb(&mut pairs, &out[..cut]), cut - whole);
+            assert_eq!(pairs.len(), 1);
+        }
+    }
+}

@@ -164,3 +164,78 @@ impl<'a> Iterator for Entries<'a> {
 pub(crate) fn count(entries: &[u8]) -> Option<u32> {
     Entries::new(entries).try_fold(0_u32, |n, entry| entry.ok().map(|_| n + 1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_have_every_byte_where_the_format_says() {
+        let mut out = Vec::new();
+        push_name(&mut out, 0x0102_0304, "ab");
+        push_call_site(&mut out, 5, 0x11, 0x22, 0x33);
+        assert_eq!(out[..10], [4, 3, 2, 1, 2, 0, 0, 0, b'a', b'b']);
+        assert_eq!(out[10..18], [5, 0, 0, 0, 12, 0, 1, 0]);
+        assert_eq!(out[18..], [0x11, 0, 0, 0, 0x22, 0, 0, 0, 0x33, 0, 0, 0]);
+        assert_eq!(count(&out), Some(2));
+    }
+
+    #[test]
+    fn names_that_are_empty_huge_or_wide_survive_the_cut() {
+        let huge = "\u{1F980}".repeat(300);
+        let mut out = Vec::new();
+        push_name(&mut out, 1, "");
+        push_name(&mut out, 2, &huge);
+        push_name(&mut out, 3, &"x".repeat(MAX_NAME_BYTES));
+        push_name(&mut out, 4, &("y".to_owned() + &huge));
+        let mut names = Names::default();
+        assert_eq!(names.absorb(&out), 0);
+        assert_eq!((names.get(1), names.was_cut(1)), (Some(""), false));
+        assert_eq!(
+            (names.get(2), names.was_cut(2)),
+            (Some("\u{1F980}".repeat(256).as_str()), true)
+        );
+        assert_eq!((names.get(3).map(str::len), names.was_cut(3)), (Some(1024), false));
+        assert_eq!((names.get(4).map(str::len), names.was_cut(4)), (Some(1 + 255 * 4), true));
+        assert_eq!(names.len(), 4);
+        assert_eq!(names.get(9), None);
+    }
+
+    #[test]
+    fn later_entry_replaces_an_earlier_one_and_call_sites_gather() {
+        let mut out = Vec::new();
+        push_name(&mut out, 1, "old");
+        push_call_site(&mut out, 1, 10, 2, 3);
+        push_call_site(&mut out, 1, 20, 2, 3);
+        push_call_site(&mut out, 1, 10, 2, 3);
+        push_name(&mut out, 1, "new");
+        let mut names = Names::default();
+        names.absorb(&out);
+        assert_eq!(names.iter().collect::<Vec<_>>(), [(1, "new")]);
+        assert_eq!(names.call_sites(1).iter().map(|site| site.line).collect::<Vec<_>>(), [10, 20]);
+        assert!(names.call_sites(2).is_empty());
+    }
+
+    #[test]
+    fn unknown_entries_are_skipped_and_a_cut_table_keeps_its_start() {
+        let mut out = Vec::new();
+        push_entry(&mut out, 1, 77, 0, &[1; 5000]);
+        push_name(&mut out, 2, "two");
+        let whole = out.len();
+        push_name(&mut out, 3, "three");
+        let mut names = Names::default();
+        assert_eq!(names.absorb(&out[..out.len() - 1]), out.len() - 1 - whole);
+        assert_eq!(names.iter().collect::<Vec<_>>(), [(2, "two")]);
+        assert_eq!(count(&out[..out.len() - 1]), None);
+    }
+
+    #[test]
+    fn text_longer_than_a_name_can_be_is_refused_and_bad_utf8_repaired() {
+        let mut out = Vec::new();
+        push_entry(&mut out, 1, TEXT, 0, b"\xFFa");
+        push_entry(&mut out, 2, TEXT, 0, &[b'x'; MAX_NAME_BYTES + 1]);
+        let mut names = Names::default();
+        assert_eq!(names.absorb(&out), 8 + MAX_NAME_BYTES + 1);
+        assert_eq!(names.iter().collect::<Vec<_>>(), [(1, "\u{FFFD}a")]);
+    }
+}

@@ -1,5 +1,6 @@
 //! The reading half of a raw slot: what its published batches hold (SPEC 7).
 
+use crate::columns::{Profile, misplaced_unit};
 use crate::little_endian::{u32_at, u64_at};
 use crate::raw_slot::{
     BatchKind, FREE, GENERATION, PUBLISHED, SEQUENCE, SLOT_HEAD, SLOT_MAGIC, STATE, batch_crc_seed,
@@ -32,8 +33,10 @@ pub struct RawContent {
 /// What bytes that should be a raw slot turn out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotKind {
-    /// Free, or never used.
+    /// Never used, or being taken into use.
     Empty,
+    /// Free: what it holds is in a sealed chunk.
+    Freed,
     /// In use.
     Used,
     /// Not a slot: it has neither zeros nor a magic where its magic should be.
@@ -53,17 +56,19 @@ impl SlotHead {
     pub(crate) const LENGTH: usize = 24;
 
     pub(crate) fn parse(bytes: &[u8]) -> SlotHead {
+        let published = u32_at(bytes, PUBLISHED);
         let kind = match (&bytes[..4], u32_at(bytes, STATE)) {
-            (magic, FREE) if magic == SLOT_MAGIC => SlotKind::Empty,
-            (magic, _) if magic == SLOT_MAGIC => SlotKind::Used,
             ([0, 0, 0, 0], FREE) => SlotKind::Empty,
-            _ => SlotKind::Foreign,
+            (magic, _) if magic != SLOT_MAGIC => SlotKind::Foreign,
+            (_, FREE) if published == 0 => SlotKind::Empty,
+            (_, FREE) => SlotKind::Freed,
+            _ => SlotKind::Used,
         };
         SlotHead {
             kind,
             generation: u32_at(bytes, GENERATION),
             sequence: u64_at(bytes, SEQUENCE),
-            published: u32_at(bytes, PUBLISHED),
+            published,
         }
     }
 }
@@ -146,42 +151,11 @@ impl RawContent {
             }
             Err(_) => return false,
         }
-        let whole = misplaced_unit(&self.events[before..]).is_none();
+        let units = &self.events[before..];
+        let whole = Profile::of(units).plain || misplaced_unit(units).is_none();
         if !whole {
             self.events.truncate(before);
         }
         whole
     }
-}
-
-/// The first unit that is not where an event can have it.
-pub(crate) fn misplaced_unit(units: &[Record]) -> Option<usize> {
-    if all_without_slots(units) {
-        return None;
-    }
-    let mut at = 0;
-    while at < units.len() {
-        if !units[at].kind.is_base() {
-            return Some(at);
-        }
-        let end = at + 1 + units[at].slots();
-        at += 1;
-        while at < end {
-            if !units.get(at).is_some_and(|slot| slot.kind.is_slot()) {
-                return Some(at);
-            }
-            at += 1;
-        }
-    }
-    None
-}
-
-/// Whether all units are records and none has slots: the common case, told
-/// without a branch a unit.
-pub(crate) fn all_without_slots(units: &[Record]) -> bool {
-    let wrong = units.iter().fold(0_u8, |wrong, unit| {
-        let not_a_record = u8::from(unit.kind.0.wrapping_sub(1) >= 0x7F);
-        wrong | not_a_record | unit.shape & 0x1F
-    });
-    wrong == 0
 }

@@ -5,13 +5,13 @@ use crate::chunk::{
     encoding, section,
 };
 use crate::clock_fit::ClockPair;
-use crate::columns::{self, Column, Profile, RECORD_COLUMNS, SLOT_COLUMNS};
+use crate::columns::{self, Column, Profile, RECORD_COLUMNS, SLOT_COLUMNS, misplaced_unit};
 use crate::error::Error;
 use crate::in_flight::OpenSpan;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES};
 use crate::little_endian::round_up;
 use crate::losses::Loss;
-use crate::raw_content::{RawContent, all_without_slots, misplaced_unit};
+use crate::raw_content::RawContent;
 use crate::record::Record;
 use crate::{metadata, names, tracks};
 use zstd::zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
@@ -67,22 +67,24 @@ impl ChunkEncoder {
     /// into a names chunk, which is to be written before this one.
     pub fn data(&mut self, content: &RawContent, open: &[(OpenSpan, u32)]) -> Result<&[u8], Error> {
         let units = &content.events;
-        if let Some(unit) = misplaced_unit(units) {
-            return Err(Error::Misplaced { unit });
-        }
         self.records.clear();
         self.slots.clear();
-        let split = !all_without_slots(units);
+        let mut profile = Profile::of(units);
+        let split = !profile.plain;
         if split {
+            if let Some(unit) = misplaced_unit(units) {
+                return Err(Error::Misplaced { unit });
+            }
             for unit in units {
                 let part = if unit.kind.is_slot() { &mut self.slots } else { &mut self.records };
                 part.push(*unit);
             }
+            profile = Profile::of(&self.records);
         }
         let scratch = std::mem::take(&mut self.records);
         let records = if split { &scratch } else { units };
         let slots = std::mem::take(&mut self.slots);
-        let done = self.data_of(content, records, &slots, open);
+        let done = self.data_of(content, records, &profile, &slots, open);
         (self.records, self.slots) = (scratch, slots);
         done?;
         Ok(&self.out[..self.used])
@@ -92,6 +94,7 @@ impl ChunkEncoder {
         &mut self,
         content: &RawContent,
         records: &[Record],
+        profile: &Profile,
         slots: &[Record],
         open: &[(OpenSpan, u32)],
     ) -> Result<(), Error> {
@@ -123,9 +126,8 @@ impl ChunkEncoder {
         }
         let (planes, base) = columns::profile_of_values(&residuals);
         self.plan_column(section::START, records.len(), planes, base);
-        let record_profile = Profile::of(records);
         for column in RECORD_COLUMNS {
-            let (planes, base) = record_profile.column(column);
+            let (planes, base) = profile.column(column);
             self.plan_column(column.section, records.len(), planes, base);
         }
         let slot_profile = Profile::of(slots);

@@ -309,3 +309,133 @@ pub fn parse_slots(slots: &[Record]) -> EventDetails {
     }
     details
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(fields: &[(u32, Value<'_>)], links: &[Link]) -> Vec<Record> {
+        let mut slots = Vec::new();
+        write_slots(fields, links, |slot| slots.push(slot));
+        assert_eq!(slots.len(), slots_needed(fields, links));
+        slots
+    }
+
+    fn bytes(slot: &Record) -> &[u8; 32] {
+        bytemuck::cast_ref(slot)
+    }
+
+    #[test]
+    fn field_slot_has_every_byte_where_the_format_says() {
+        let slots = written(&[(0x0A0B, Value::I64(-2)), (0x0C0D, Value::Bool(true))], &[]);
+        let [slot] = slots.as_slice() else { panic!("{slots:?}") };
+        let mut expected = [0_u8; 32];
+        expected[0..8].copy_from_slice(&(-2_i64).to_le_bytes());
+        expected[8] = 1;
+        expected[16..20].copy_from_slice(&[0x0B, 0x0A, 0, 0]);
+        expected[20..24].copy_from_slice(&[0x0D, 0x0C, 0, 0]);
+        expected[28..30].copy_from_slice(&[0x80, 0x42]);
+        assert_eq!(bytes(slot), &expected);
+    }
+
+    #[test]
+    fn odd_field_leaves_the_second_place_absent() {
+        let slots = written(&[(7, Value::F64(1.5))], &[]);
+        let mut expected = [0_u8; 32];
+        expected[0..8].copy_from_slice(&1.5_f64.to_bits().to_le_bytes());
+        expected[16] = 7;
+        expected[28..30].copy_from_slice(&[0x80, 0x03]);
+        assert_eq!(bytes(&slots[0]), &expected);
+    }
+
+    #[test]
+    fn text_slots_have_every_byte_where_the_format_says() {
+        let slots = written(&[(9, Value::Text("abcdefghijklmnopqrstuvwxyz"))], &[]);
+        assert_eq!(slots.len(), 2);
+        assert_eq!(&bytes(&slots[0])[..24], b"abcdefghijklmnopqrstuvwx");
+        assert_eq!(bytes(&slots[0])[24..], [9, 0, 0, 0, 0x81, 24, 1, 0]);
+        assert_eq!(&bytes(&slots[1])[..3], b"yz\0");
+        assert_eq!(bytes(&slots[1])[24..], [9, 0, 0, 0, 0x81, 2, 0, 0]);
+    }
+
+    #[test]
+    fn link_slot_has_every_byte_where_the_format_says() {
+        let id = 0x0102_0304_0506_0708_090A_0B0C_0D0E_0F10;
+        let slots = written(&[], &[Link { id, track: 5, role: LinkRole::Request }]);
+        let mut expected = [0_u8; 32];
+        expected[0..16].copy_from_slice(&id.to_le_bytes());
+        expected[24] = 5;
+        expected[28..30].copy_from_slice(&[0x82, 4]);
+        assert_eq!(bytes(&slots[0]), &expected);
+    }
+
+    #[test]
+    fn empty_text_takes_one_slot() {
+        let slots = written(&[(1, Value::Text(""))], &[]);
+        let text = OwnedValue::Text { text: String::new(), cut: false };
+        assert_eq!(parse_slots(&slots).fields, [(1, text)]);
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character_and_says_so() {
+        let long = "\u{20AC}".repeat(400);
+        let slots = written(&[(1, Value::Text(&long))], &[]);
+        assert_eq!(slots.len(), MAX_SLOTS);
+        let details = parse_slots(&slots);
+        let [(1, OwnedValue::Text { text, cut: true })] = details.fields.as_slice() else {
+            panic!("{details:?}")
+        };
+        assert_eq!(text.as_str(), "\u{20AC}".repeat(31 * 24 / 3));
+    }
+
+    #[test]
+    fn text_behind_a_long_text_keeps_a_slot() {
+        let long = "x".repeat(5000);
+        let fields = [(1, Value::Text(&long)), (2, Value::Text("kept")), (3, Value::U64(3))];
+        let slots = written(&fields, &[]);
+        assert_eq!(slots.len(), MAX_SLOTS);
+        let details = parse_slots(&slots);
+        assert_eq!(details.fields[0], (3, OwnedValue::U64(3)));
+        assert!(
+            matches!(&details.fields[1], (1, OwnedValue::Text { text, cut: true }) if text.len() == 29 * 24)
+        );
+        let kept = OwnedValue::Text { text: "kept".to_owned(), cut: false };
+        assert_eq!(details.fields[2], (2, kept));
+    }
+
+    #[test]
+    fn more_than_fits_is_left_out_and_never_overflows() {
+        let link = Link { id: 1, track: 0, role: LinkRole::Parent };
+        let numbers = vec![(1, Value::U64(1)); 200];
+        let texts = vec![(1, Value::Text("t")); 200];
+        assert_eq!(written(&numbers, &[link; 40]).len(), MAX_SLOTS);
+        assert_eq!(written(&numbers, &[]).len(), MAX_SLOTS);
+        assert_eq!(written(&texts, &[link; 5]).len(), MAX_SLOTS);
+        assert!(too_wide(&numbers, &[]) && too_wide(&texts, &[]) && too_wide(&[], &[link; 32]));
+        assert!(!too_wide(&numbers[..62], &[]) && !too_wide(&texts[..31], &[]));
+        assert_eq!(written(&[], &[]).len(), 0);
+    }
+
+    #[test]
+    fn unknown_slots_and_types_are_skipped_and_bad_text_is_repaired() {
+        let mut slots =
+            written(&[(1, Value::U64(5)), (2, Value::U64(6)), (3, Value::Text("ok"))], &[]);
+        slots.insert(0, Record { kind: Kind(0xEF), ..Record::default() });
+        slots[1].status = Status(0x1F);
+        slots[2].start |= 0xFF;
+        slots[2].status = Status(200);
+        let details = parse_slots(&slots);
+        assert_eq!(details.fields[0], (2, OwnedValue::U64(6)));
+        let (3, OwnedValue::Text { text, .. }) = &details.fields[1] else { panic!("{details:?}") };
+        assert!(text.starts_with('\u{FFFD}'), "{text:?}");
+    }
+
+    #[test]
+    fn text_that_should_go_on_and_does_not_counts_as_cut() {
+        let slots = written(&[(1, Value::Text(&"x".repeat(30)))], &[]);
+        let details = parse_slots(&slots[..1]);
+        assert!(
+            matches!(&details.fields[0].1, OwnedValue::Text { text, cut: true } if text.len() == 24)
+        );
+    }
+}

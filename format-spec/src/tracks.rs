@@ -96,3 +96,34 @@ pub(crate) fn count(mut entries: &[u8]) -> Option<u32> {
     }
     Some(n)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn track_has_every_byte_where_the_format_says() {
+        let mut out = Vec::new();
+        push_track(&mut out, 0x0102_0304, TrackKind::GpuQueue, 0x1112_1314_1516_1718, "gpu");
+        assert_eq!(out[..8], [4, 3, 2, 1, 2, 0, 3, 0]);
+        assert_eq!(out[8..16], [0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11]);
+        assert_eq!(&out[16..], b"gpu");
+    }
+
+    #[test]
+    fn tracks_come_back_and_a_cut_table_keeps_its_start() {
+        let mut out = Vec::new();
+        push_track(&mut out, 1, TrackKind::Thread, 9, &"\u{E9}".repeat(600));
+        let whole = out.len();
+        push_track(&mut out, 2, TrackKind::Unknown(200), 0, "");
+        let mut tracks = Vec::new();
+        assert_eq!(parse_tracks(&out, |track| tracks.push(track)), 0);
+        assert_eq!(count(&out), Some(2));
+        assert_eq!((tracks[0].name.len(), tracks[1].kind), (1024, TrackKind::Unknown(200)));
+        for cut in whole + 1..out.len() {
+            let mut ids = Vec::new();
+            assert_eq!(parse_tracks(&out[..cut], |track| ids.push(track.id)), cut - whole);
+            assert_eq!((ids.as_slice(), count(&out[..cut])), (&[1][..], None));
+        }
+    }
+}

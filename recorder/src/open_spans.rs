@@ -100,30 +100,3 @@ impl<const N: usize> OpenSpans<N> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn span(id: u64) -> OpenSpanCopy {
-        OpenSpanCopy { id, start: id * 10, name: 3, track: 4 }
-    }
-
-    #[test]
-    fn an_open_span_is_listed_until_it_is_closed() {
-        let table = OpenSpans::<16>::new();
-        let place = table.open(span(9)).unwrap();
-        assert_eq!(table.copy(place as usize), Some(span(9)));
-        table.close(place);
-        assert!((0..16).all(|i| table.copy(i).is_none()));
-    }
-
-    #[test]
-    fn a_full_neighbourhood_refuses_and_recovers() {
-        let table = OpenSpans::<4>::new();
-        let places: Vec<_> = (1..=4).map(|id| table.open(span(id)).unwrap()).collect();
-        assert_eq!(table.open(span(5)), None);
-        table.close(places[2]);
-        assert_eq!(table.open(span(6)), Some(places[2]));
-    }
-}

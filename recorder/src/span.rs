@@ -90,21 +90,25 @@ impl Span {
     }
 
     /// Marks the span as failed.
+    #[inline]
     pub fn fail(&mut self) {
         self.status = Status::ERROR;
     }
 
     /// Marks the span as succeeded, which is not the same as saying nothing.
+    #[inline]
     pub fn succeed(&mut self) {
         self.status = Status::OK;
     }
 
     /// Marks the span as cancelled.
+    #[inline]
     pub fn cancel(&mut self) {
         self.status = Status::CANCELLED;
     }
 
     /// Whether this span will be recorded.
+    #[inline]
     pub fn is_recording(&self) -> bool {
         !self.lane.is_null()
     }
@@ -115,10 +119,11 @@ impl Span {
         // SAFETY: null, or a lane, and lanes live for ever.
         let Some(lane) = (unsafe { self.lane.as_ref() }) else { return };
         let end = lane.now();
-        let record = span_record(self.start, end, self.name, self.track, self.place, self.status);
+        let record = |name| span_record(self.start, end, name, self.track, self.place, self.status);
         if lane.track() != self.track || self.name & LOOK_CLOSER != 0 {
-            return close_closer(lane, self.site, record, self.place, fields);
+            return close_closer(lane, self.site, record(self.name & !LOOK_CLOSER), self.place, fields);
         }
+        let record = record(self.name);
         // Record first, leave second: whoever looks in between finds the span
         // twice, never not at all.
         if fields.is_empty() {
@@ -167,14 +172,13 @@ fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
 fn close_closer(
     lane: &'static Lane,
     site: &'static CallSite,
-    mut record: Record,
+    record: Record,
     place: u32,
     fields: &[(u32, Value<'_>)],
 ) {
     if lane.track() != record.track {
         return UNATTACHED.lose(LostCause::ThreadExit);
     }
-    record.name &= !LOOK_CLOSER;
     // A counter that ran backwards makes a negative duration: that is news.
     if (0..site.at_least() as i64).contains(&(record.value as i64)) {
         lane.skip(SkipCause::TooShort);

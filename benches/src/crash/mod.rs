@@ -124,7 +124,7 @@ fn trial(random: &mut Random, rate: TickRate, scratch: &Path) -> Result<Result<V
         seed: random.next(),
     };
     let task = crate::Task::Crash(load);
-    let mut command = child::command(&task, &dir.path().join("result.json"))?;
+    let mut command = child::command(&task, &[], &dir.path().join("result.json"))?;
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take().context("no pipe to the child")?;
     let mut line = String::new();

@@ -93,6 +93,9 @@ pub(crate) struct Figures {
     pub(crate) peers_bytes_per_span: ByPeer<f64>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) peers_off_ns: ByPeer<f64>,
+    /// Spans of the timed bursts that a peer did not keep, where it can be told.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) peers_lost: ByPeer<u64>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) peers_loss: ByPeer<PeerLoss>,
     pub(crate) peers_setup: ByPeer<&'static str>,
@@ -139,6 +142,7 @@ impl Figures {
             peers_cpu_over_floor: ByPeer::new(),
             peers_bytes_per_span: ByPeer::new(),
             peers_off_ns: ByPeer::new(),
+            peers_lost: ByPeer::new(),
             peers_loss: ByPeer::new(),
             peers_setup: ByPeer::new(),
             omitted: Vec::new(),

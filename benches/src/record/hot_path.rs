@@ -38,6 +38,13 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
+    /// Spans that did not survive, by whichever account is worse; `None` if the
+    /// subject keeps none.
+    pub(crate) fn lost(&self) -> Option<u64> {
+        let missing = self.outcome.kept.map(|kept| self.produced.saturating_sub(kept));
+        missing.max(self.outcome.lost)
+    }
+
     /// Adds the samples of another process.
     pub(crate) fn append(&mut self, mut other: Samples) {
         self.floor.append(&mut other.floor);

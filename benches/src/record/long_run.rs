@@ -38,14 +38,16 @@ pub(crate) fn measure(subject: &dyn Subject, spans: u64, dir: &Path) -> Result<L
     // The first use of a call site or a thread is paid here.
     subject.nested_burst(1);
     session.collect_thread();
-    let cpu = process_cost::cpu_time();
+    let cpu = process_cost::cpu_time() + session.writer_cpu_time();
     for _ in 0..bursts {
         subject.nested_burst(outers);
         session.collect_thread();
         thread::sleep(PAUSE);
     }
+    // Whatever a writing process does after this is not counted.
+    let writer = session.writer_cpu_time();
     let outcome = session.finish()?;
-    let spent = process_cost::cpu_time() - cpu;
+    let spent = (process_cost::cpu_time() + writer).saturating_sub(cpu);
     let after = floor::measure_ns(BURST);
     let spans = (bursts * u64::from(outers) + 1) * u64::from(NEST);
     Ok(LongRun {

@@ -4,21 +4,16 @@
 //! repeats and takes medians. Rounds of the hot path go through all subjects
 //! before any is repeated, so a slow minute of the machine is shared.
 
-#![cfg_attr(not(feature = "recorder"), allow(dead_code))]
-
 mod figures;
 mod footprint;
 mod hot_path;
 mod long_run;
-#[cfg(feature = "recorder")]
 mod own_rows;
 mod peer_rows;
 #[cfg(feature = "peers")]
 mod peers;
 mod plan;
-#[cfg(feature = "recorder")]
 mod plugin;
-#[cfg(feature = "recorder")]
 mod ringscope;
 mod stalls;
 mod subject;

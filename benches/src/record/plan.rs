@@ -10,12 +10,11 @@ use serde::de::DeserializeOwned;
 
 use super::figures::Figures;
 use super::hot_path::Samples;
-#[cfg(feature = "recorder")]
 use super::own_rows;
 use super::subject::Subject;
 use super::task::{Measure, Task};
 use super::{peer_rows, subjects};
-use crate::child;
+use crate::child::{self, Answer};
 use crate::machine::{Machine, crate_version};
 
 /// `--quick` promises 45 s; the rest is for starting up and printing.
@@ -44,7 +43,7 @@ impl Amounts {
         if quick {
             Amounts {
                 rounds: 1,
-                own_hot_path_ms: 1_500,
+                own_hot_path_ms: 2_500,
                 peer_hot_path_ms: 500,
                 long_run_divisor: 8,
                 varied_spans: None,
@@ -76,6 +75,8 @@ pub(crate) struct Run<'a> {
     pub(crate) figures: Figures,
     pub(crate) amounts: Amounts,
     pub(crate) scratch: &'a Path,
+    /// Those that can be measured here.
+    pub(crate) peers: Vec<&'static dyn Subject>,
     deadline: Option<Instant>,
     pools: BTreeMap<(&'static str, usize), Samples>,
 }
@@ -86,14 +87,20 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
         figures: Figures::new(Machine::describe(scratch), quick),
         amounts: Amounts::new(quick),
         scratch,
+        peers: Vec::new(),
         deadline: quick.then(|| Instant::now() + QUICK),
         pools: BTreeMap::new(),
     };
     for subject in subjects::PEERS {
-        run.figures.peers_setup.insert(subject.name(), subject.setup());
-        let package = subject.name().split("-noop").next().unwrap_or_default();
-        if let Some(version) = crate_version(package) {
-            run.figures.versions.insert(package.to_owned(), version.to_owned());
+        let name = subject.name();
+        match subject.missing() {
+            Some(why) => run.figures.omit(&format!("peers_ns.{name}"), why),
+            None => {
+                run.figures.peers_setup.insert(name, subject.setup());
+                let version = subject.version();
+                run.figures.versions.extend(version.map(|version| (name.to_owned(), version)));
+                run.peers.push(*subject);
+            }
         }
     }
     if let Some(version) = crate_version("ringscope") {
@@ -104,22 +111,18 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
     // the peers that are left out.
     for round in 0..run.amounts.rounds {
         progress(&format!("hot path, round {} of {}", round + 1, run.amounts.rounds));
-        #[cfg(feature = "recorder")]
         own_rows::hot_path_round(&mut run)?;
         if !quick {
             peer_rows::hot_path_round(&mut run);
         }
     }
-    #[cfg(feature = "recorder")]
     own_rows::rest(&mut run)?;
     // An idle recorder is asleep, so it may sleep beside the peers.
-    #[cfg(feature = "recorder")]
     let idle = own_rows::start_idle(&run);
     if quick {
         peer_rows::hot_path_round(&mut run);
     }
     peer_rows::rest(&mut run);
-    #[cfg(feature = "recorder")]
     own_rows::end_idle(&mut run, idle)?;
     Ok(run.figures)
 }
@@ -131,8 +134,18 @@ impl Run<'_> {
         subject: &dyn Subject,
         measure: Measure,
     ) -> Result<R> {
+        Ok(self.ask_and_keep(subject, measure)?.result)
+    }
+
+    /// The same, with the child's files.
+    pub(crate) fn ask_and_keep<R: DeserializeOwned>(
+        &self,
+        subject: &dyn Subject,
+        measure: Measure,
+    ) -> Result<Answer<R>> {
         let task = Task { subject: subject.name().to_owned(), measure };
-        child::run(&crate::Task::Record(task), subject.environment(), self.scratch)
+        let task = crate::Task::Record(task);
+        child::run(&task, subject.environment(), |dir| subject.launcher(dir), self.scratch)
     }
 
     /// Whether `seconds` are left; if not, `key` is omitted.

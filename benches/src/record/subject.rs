@@ -4,16 +4,30 @@
 //! The loop over spans belongs to the subject, so that its macro expands inside
 //! it as in a user's program; the bench calls it once a burst.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+
+use crate::machine::crate_version;
 
 /// A library, not started. Its methods run on any thread of a child process
 /// that measures nothing else.
 pub(crate) trait Subject: Sync {
     /// The key under which results are printed.
     fn name(&self) -> &'static str;
+
+    /// What was measured; a crate's version is that of the lock file.
+    fn version(&self) -> Option<String> {
+        crate_version(self.name()).map(str::to_owned)
+    }
+
+    /// Why it cannot be measured here, if it cannot.
+    fn missing(&self) -> Option<String> {
+        None
+    }
 
     /// How it is set up, and what becomes of the spans: one line for the report.
     fn setup(&self) -> &'static str;
@@ -26,6 +40,18 @@ pub(crate) trait Subject: Sync {
     /// Variables it is configured by, for the whole child process.
     fn environment(&self) -> &'static [(&'static str, &'static str)] {
         &[]
+    }
+
+    /// A program to run the child under, with its arguments, for a tracer that
+    /// works from outside. `dir` is where the child keeps its files.
+    fn launcher(&self, _dir: &Path) -> Vec<OsString> {
+        Vec::new()
+    }
+
+    /// Size of the file of a subject that completes it only after the child
+    /// has ended.
+    fn file_bytes_after(&self, _dir: &Path) -> Option<u64> {
+        None
     }
 
     /// Starts it, with its files in `dir`.
@@ -77,6 +103,11 @@ pub(crate) trait Session: Sync {
     /// Untimed, once after each burst: waits until what was recorded has left
     /// the recording threads' buffers, where the library lets one wait.
     fn settle(&self) {}
+
+    /// CPU time of other processes that write for this one.
+    fn writer_cpu_time(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Ends the recording and waits until its file, if any, is complete.
     fn finish(self: Box<Self>) -> Result<Outcome>;

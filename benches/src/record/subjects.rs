@@ -10,22 +10,14 @@ pub(crate) const PEERS: &[&dyn Subject] = super::peers::PEERS;
 pub(crate) const PEERS: &[&dyn Subject] = &[];
 
 /// Ringscope, linked into this program.
-#[cfg(feature = "recorder")]
 pub(crate) const RINGSCOPE: &dyn Subject = &super::ringscope::Ringscope;
 /// Ringscope, linked into a library that is loaded at run time.
-#[cfg(feature = "recorder")]
 pub(crate) const PLUGIN: &dyn Subject = &super::plugin::Plugin;
 
 /// The same loop without a recorder.
 pub(crate) const UNRECORDED: &dyn Subject = &Unrecorded;
 
 pub(crate) fn find(name: &str) -> Option<&'static dyn Subject> {
-    let own = [
-        UNRECORDED,
-        #[cfg(feature = "recorder")]
-        RINGSCOPE,
-        #[cfg(feature = "recorder")]
-        PLUGIN,
-    ];
+    let own = [UNRECORDED, RINGSCOPE, PLUGIN];
     own.into_iter().chain(PEERS.iter().copied()).find(|subject| subject.name() == name)
 }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::little_endian::u32_at;
 use crate::record::Record;
 use std::fmt;
-use std::ops::{BitOrAssign, Range};
+use std::ops::{BitOr, Range};
 
 /// Sections that lie no farther apart than this are read at once.
 const READ_AT_ONCE: u64 = 256 << 10;
@@ -32,7 +32,8 @@ pub(crate) struct Scratch {
     stored: Vec<u8>,
     /// What part of the file `stored` holds.
     place: Range<u64>,
-    plane: Vec<u8>,
+    /// Unpacked planes, one after the other.
+    planes: Vec<u8>,
     words: Vec<u64>,
 }
 
@@ -193,7 +194,7 @@ impl<S: Source> Decoder<'_, S> {
             self.read(offset..end)?;
         }
         let from = (offset - self.scratch.place.start) as usize;
-        let Scratch { zstd, stored, plane, .. } = &mut *self.scratch;
+        let Scratch { zstd, stored, planes, .. } = &mut *self.scratch;
         let stored = &stored[from..from + entry.stored as usize];
         if crc32c::crc32c(stored) != entry.crc {
             return Err(refuse(Why::Checksum));
@@ -202,7 +203,7 @@ impl<S: Source> Decoder<'_, S> {
             *zstd = Some(zstd::bulk::Decompressor::new().map_err(Error::Compressor)?);
         }
         if let Some(zstd) = zstd {
-            unpack_planes(&entry, stored, out, zstd, plane).map_err(refuse)?;
+            unpack_planes(&entry, stored, out, zstd, planes).map_err(refuse)?;
         }
         Ok(())
     }
@@ -224,46 +225,71 @@ fn unpack_planes<T: Cell>(
     stored: &[u8],
     out: &mut Vec<T>,
     zstd: &mut zstd::bulk::Decompressor<'_>,
-    plane: &mut Vec<u8>,
+    unpacked: &mut Vec<u8>,
 ) -> Result<(), Why> {
     let items = entry.items as usize;
-    let varying = (0..T::BYTES).filter(|byte| entry.planes & (1 << byte) != 0);
-    let (lengths, mut packed) =
-        stored.split_at_checked(4 * entry.planes.count_ones() as usize).ok_or(Why::Lengths)?;
-    let mut base = entry.base;
-    for byte in varying.clone() {
-        base &= !(0xFF << (8 * byte));
+    let count = entry.planes.count_ones() as usize;
+    let (lengths, mut packed) = stored.split_at_checked(4 * count).ok_or(Why::Lengths)?;
+    if unpacked.len() < count * items {
+        unpacked.resize(count * items, 0);
     }
-    out.clear();
-    out.resize(items, T::from_bits(base));
-    for (at, byte) in varying.enumerate() {
+    let mut planes: [&[u8]; 8] = [&[]; 8];
+    let mut shifts = [0; 8];
+    let mut base = entry.base;
+    let mut room = unpacked.as_mut_slice();
+    for (at, byte) in (0..T::BYTES).filter(|byte| entry.planes & (1 << byte) != 0).enumerate() {
         let length = u32_at(lengths, 4 * at) as usize;
         let (this, rest) = packed.split_at_checked(length).ok_or(Why::Lengths)?;
         packed = rest;
-        let bytes = if length == items {
+        shifts[at] = 8 * byte as u32;
+        base &= !(0xFF << shifts[at]);
+        planes[at] = if length == items {
             this
         } else {
-            if plane.len() < items {
-                plane.resize(items, 0);
+            let (plane, rest) = room.split_at_mut(items);
+            room = rest;
+            match zstd.decompress_to_buffer(this, plane) {
+                Ok(length) if length == items => plane,
+                _ => return Err(Why::Unpacking),
             }
-            let unpacked = zstd.decompress_to_buffer(this, &mut plane[..items]);
-            if !matches!(unpacked, Ok(length) if length == items) {
-                return Err(Why::Unpacking);
-            }
-            &plane[..items]
         };
-        for (cell, bits) in out.iter_mut().zip(bytes) {
-            *cell |= T::from_byte(*bits, byte);
+    }
+    if !packed.is_empty() {
+        return Err(Why::Lengths);
+    }
+    fuse(out, items, &planes[..count], &shifts, T::from_bits(base));
+    Ok(())
+}
+
+/// Puts planes of `items` bytes together, up to three at a time: the fewer
+/// passes over the values, which are larger than the planes, the better.
+fn fuse<T: Cell>(out: &mut Vec<T>, items: usize, planes: &[&[u8]], shifts: &[u32; 8], base: T) {
+    out.clear();
+    let cell = T::from_byte;
+    let [s0, s1, s2, ..] = *shifts;
+    match planes {
+        [] => out.resize(items, base),
+        [a] => out.extend(a.iter().map(|a| base | cell(*a, s0))),
+        [a, b] => {
+            out.extend(a.iter().zip(*b).map(|(a, b)| base | cell(*a, s0) | cell(*b, s1)));
+        }
+        [a, b, c, more @ ..] => {
+            let three = a.iter().zip(*b).zip(*c);
+            out.extend(three.map(|((a, b), c)| base | cell(*a, s0) | cell(*b, s1) | cell(*c, s2)));
+            for (plane, shift) in more.iter().zip(&shifts[3..]) {
+                for (value, byte) in out.iter_mut().zip(*plane) {
+                    *value = *value | cell(*byte, *shift);
+                }
+            }
         }
     }
-    if packed.is_empty() { Ok(()) } else { Err(Why::Lengths) }
 }
 
 /// The type of a column's values.
-trait Cell: Copy + Default + BitOrAssign {
+trait Cell: Copy + Default + BitOr<Output = Self> {
     const BYTES: usize;
     fn from_bits(bits: u64) -> Self;
-    fn from_byte(byte: u8, at: usize) -> Self;
+    fn from_byte(byte: u8, shift: u32) -> Self;
 }
 
 macro_rules! cell {
@@ -277,8 +303,8 @@ macro_rules! cell {
             }
 
             #[inline]
-            fn from_byte(byte: u8, at: usize) -> Self {
-                <$cell>::from(byte) << (8 * at)
+            fn from_byte(byte: u8, shift: u32) -> Self {
+                <$cell>::from(byte) << shift
             }
         }
     )*};

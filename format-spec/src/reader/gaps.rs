@@ -57,6 +57,10 @@ impl Present<'_> {
                 *sequences = swallowed;
             }
         }
+        // A dump holds what was asked for; only what a hole swallowed is missing.
+        if self.header.mode == Mode::Dump {
+            gaps.clear();
+        }
         for (gap, place) in gaps {
             let what = Damaged::Chunks { sequences: vec![gap], events: None };
             damage.push(Damage { bytes: place..place, what, why: Why::Gap });

@@ -8,7 +8,7 @@ use super::tables::Tables;
 use super::trace::{ChunkInfo, Place};
 use super::walk::{Found, Walker};
 use crate::chunk::ChunkKind;
-use crate::file_header::FileHeader;
+use crate::file_header::{FileHeader, Mode};
 use crate::in_flight::InFlight;
 use crate::vitals::Vitals;
 use std::collections::HashSet;
@@ -59,7 +59,12 @@ impl Inventory {
         let file_end = walker.log(layout.log_offset, complete, &mut visit);
         walker.ring(layout.ring_offset..layout.ring_offset + layout.ring_length, &mut visit);
 
-        raw.retain(|held| !sealed.contains(&held.content.sequence));
+        // A freed slot whose chunk is not there saves what was in that chunk. Only
+        // where nothing is ever overwritten, though: elsewhere it may be long gone.
+        let all_is_kept = header.mode == Mode::Full;
+        raw.retain(|held| {
+            !sealed.contains(&held.content.sequence) && (!held.freed || all_is_kept)
+        });
         for held in &raw {
             tables.absorb_raw(&held.content, held.bytes.clone());
             if !held.content.events.is_empty() {

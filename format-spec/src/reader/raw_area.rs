@@ -96,15 +96,17 @@ fn reread_in_flight<S: Source>(
     Err(Why::Checksum)
 }
 
-/// A raw slot in use.
+/// A raw slot that holds something.
 pub(crate) struct HeldSlot {
     pub(crate) slot: u32,
     pub(crate) content: RawContent,
     /// Where the slot is.
     pub(crate) bytes: Range<u64>,
+    /// Whether it was freed, which means that a sealed chunk has its events too.
+    pub(crate) freed: bool,
 }
 
-/// The raw slots in use. Their damage is not noted yet: a sealed chunk may
+/// The raw slots that hold something. Their damage is not noted yet: a sealed chunk may
 /// supersede them.
 pub(crate) fn read_raw_area<S: Source>(
     source: &S,
@@ -127,7 +129,7 @@ pub(crate) fn read_raw_area<S: Source>(
             break;
         }
         match read_slot(source, &bytes, &mut units) {
-            Ok(Some(content)) => held.push(HeldSlot { slot, content, bytes }),
+            Ok(Some((content, freed))) => held.push(HeldSlot { slot, content, bytes, freed }),
             Ok(None) => {}
             Err((sequence, why)) => {
                 let what = Damaged::RawSlot { slot, sequence, units: 0 };
@@ -142,7 +144,7 @@ fn read_slot<S: Source>(
     source: &S,
     bytes: &Range<u64>,
     units: &mut Vec<Record>,
-) -> Result<Option<RawContent>, (u64, Why)> {
+) -> Result<Option<(RawContent, bool)>, (u64, Why)> {
     let read_head = || {
         let mut head = [0; SlotHead::LENGTH];
         source.read_exact_at(&mut head, bytes.start).map_err(|_| (0, Why::Unreadable))?;
@@ -156,7 +158,7 @@ fn read_slot<S: Source>(
             SlotKind::Empty => return Ok(None),
             SlotKind::Foreign if attempt < ATTEMPTS => continue,
             SlotKind::Foreign => return Err((head.sequence, Why::NoHeader)),
-            SlotKind::Used => {}
+            SlotKind::Used | SlotKind::Freed => {}
         }
         let there = u64::from(head.published).min(room) as usize;
         units.resize(there, Record::default());
@@ -171,7 +173,7 @@ fn read_slot<S: Source>(
         content.read_units(&head, bytemuck::cast_slice(units));
         content.units_unreadable += head.published - there as u32;
         if content.units_unreadable == 0 || attempt == ATTEMPTS {
-            return Ok(Some(content));
+            return Ok(Some((content, head.kind == SlotKind::Freed)));
         }
     }
     // Recycled at every attempt: all that was ever seen in it is sealed.

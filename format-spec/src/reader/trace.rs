@@ -20,7 +20,7 @@ use crate::tracks::Track;
 use crate::vitals::Vitals;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A file that is being written may look damaged while it changes: what still
+/// A file that is being written may look damaged while it changes. Only what
 /// looks the same at the next look is damaged.
 const LOOKS: usize = 4;
 
@@ -119,9 +119,10 @@ impl<S: Source> Trace<S> {
             if inventory.damage.is_empty() || inventory.is_complete() {
                 break;
             }
-            let again = Inventory::take(&source, &header);
-            let same = again.damage == inventory.damage;
-            inventory = again;
+            let before = inventory.damage;
+            inventory = Inventory::take(&source, &header);
+            let same = inventory.damage == before;
+            inventory.damage.retain(|it| before.contains(it));
             if same {
                 break;
             }

@@ -5,11 +5,14 @@
 
 mod fastrace;
 mod hotpath;
+mod lttng;
+mod native;
 mod perfetto_recorder;
 mod puffin;
 mod tracing_chrome;
 mod tracing_noop;
 mod tracy;
+mod uftrace;
 
 use super::subject::Subject;
 
@@ -21,4 +24,6 @@ pub(crate) const PEERS: &[&dyn Subject] = &[
     &hotpath::Hotpath,
     &tracing_chrome::TracingChrome,
     &tracing_noop::TracingNoop,
+    &lttng::Lttng,
+    &uftrace::Uftrace,
 ];

@@ -10,6 +10,7 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::Registry;
 
+use crate::machine::crate_version;
 use crate::record::subject::{NEST, Outcome, Session, Subject};
 
 pub(crate) struct TracingNoop;
@@ -23,6 +24,10 @@ impl Layer<Registry> for NoOp {}
 impl Subject for TracingNoop {
     fn name(&self) -> &'static str {
         "tracing-noop"
+    }
+
+    fn version(&self) -> Option<String> {
+        crate_version("tracing").map(str::to_owned)
     }
 
     fn setup(&self) -> &'static str {

@@ -1,0 +1,14 @@
+//! What the format promises, through the public interface.
+
+mod allocation;
+mod build;
+mod claims;
+mod damage;
+mod golden;
+mod hand_over;
+mod hot_path;
+mod layout;
+mod live;
+mod parallel;
+mod round_trip;
+mod unknown;

@@ -1,0 +1,269 @@
+//! Every interleaving of the recorder's own atomics, explored by loom.
+//!
+//! The source files are compiled a second time, against loom's atomics, so what
+//! is checked is what runs.
+
+#![allow(dead_code)]
+#![allow(unsafe_code)] // the cells that loom watches
+
+mod atomics {
+    pub(crate) use loom::sync::atomic::{
+        AtomicU8, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+        fence,
+    };
+}
+#[path = "../src/in_flight.rs"]
+mod in_flight;
+#[path = "../src/open_spans.rs"]
+mod open_spans;
+#[path = "../src/ownership.rs"]
+mod ownership;
+#[path = "../src/rendezvous.rs"]
+mod rendezvous;
+
+use loom::{cell::UnsafeCell, sync::Arc, thread};
+
+use in_flight::InFlight;
+use open_spans::{OpenSpanCopy, OpenSpans};
+use ownership::{DrainView, Ownership};
+use rendezvous::Rendezvous;
+
+/// A frame that is not torn: the start is ten times the name.
+fn is_whole(frame: (u64, u32)) -> bool {
+    frame.0 == u64::from(frame.1) * 10
+}
+
+#[test]
+fn a_snapshot_never_mixes_two_spans() {
+    loom::model(|| {
+        let stack = Arc::new(InFlight::<2>::new());
+        let owner = Arc::clone(&stack);
+        let writer = thread::spawn(move || {
+            // Reuses frame 0 with another span: the case that could tear.
+            for name in 1..=2 {
+                let place = owner.enter(u64::from(name) * 10, name);
+                owner.leave(place);
+            }
+            owner.enter(30, 3);
+        });
+        let mut frames = [(0, 0); 2];
+        if let Some(found) = stack.snapshot(&mut frames) {
+            for &frame in frames.iter().take(found.depth as usize) {
+                assert!(is_whole(frame) && frame.1 != 0, "{frame:?}");
+            }
+        }
+        writer.join().unwrap();
+        let last = stack.snapshot(&mut frames).expect("nobody writes any more");
+        assert_eq!((last.depth, frames[0]), (1, (30, 3)));
+    });
+}
+
+#[test]
+fn a_snapshot_of_nested_spans_is_a_state_that_was() {
+    loom::model(|| {
+        let stack = Arc::new(InFlight::<2>::new());
+        let outer = stack.enter(10, 1);
+        let owner = Arc::clone(&stack);
+        let writer = thread::spawn(move || {
+            let inner = owner.enter(20, 2);
+            owner.leave(inner);
+            owner.leave(outer);
+            owner.enter(30, 3);
+        });
+        let mut frames = [(0, 0); 2];
+        if let Some(found) = stack.snapshot(&mut frames) {
+            let listed = &frames[..found.depth as usize];
+            let states: [&[(u64, u32)]; 4] = [&[(10, 1)], &[(10, 1), (20, 2)], &[], &[(30, 3)]];
+            assert!(states.contains(&listed), "{listed:?}");
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_open_span_is_copied_whole_or_not_at_all() {
+    loom::model(|| {
+        let table = Arc::new(OpenSpans::<1>::new());
+        let span = |id: u64| OpenSpanCopy { id, start: id * 10, name: id as u32, track: id as u32 };
+        let owner = Arc::clone(&table);
+        let writer = thread::spawn(move || {
+            for id in 1..=2 {
+                if let Some(place) = owner.open(span(id)) {
+                    owner.close(place);
+                }
+            }
+        });
+        if let Some(copy) = table.copy(0) {
+            assert_eq!(copy, span(copy.id));
+        }
+        writer.join().unwrap();
+        assert_eq!(table.copy(0), None);
+    });
+}
+
+#[test]
+fn two_threads_never_get_the_same_place_for_an_open_span() {
+    loom::model(|| {
+        let table = Arc::new(OpenSpans::<2>::new());
+        let span = |id: u64| OpenSpanCopy { id, start: id, name: 1, track: 1 };
+        let other = Arc::clone(&table);
+        let second = thread::spawn(move || other.open(span(2)));
+        let first = table.open(span(1));
+        let second = second.join().unwrap();
+        assert!(first.is_some() && second.is_some() && first != second);
+    });
+}
+
+fn listed(stack: &InFlight<2>) -> (u32, Vec<(u64, u32)>) {
+    let mut frames = [(0, 0); 2];
+    let found = stack.snapshot(&mut frames).expect("nobody else writes");
+    (found.depth, frames[..2.min(found.depth as usize)].to_vec())
+}
+
+#[test]
+fn spans_past_the_last_frame_are_counted_but_not_listed() {
+    loom::model(|| {
+        let stack = InFlight::<2>::new();
+        let places: Vec<u32> = (0..5).map(|i| stack.enter(i, 7)).collect();
+        assert_eq!(listed(&stack), (5, vec![(0, 7), (1, 7)]));
+        places.into_iter().rev().for_each(|place| stack.leave(place));
+        assert_eq!(stack.depth(), 0);
+    });
+}
+
+#[test]
+fn a_forgotten_child_goes_with_its_parent() {
+    loom::model(|| {
+        let stack = InFlight::<2>::new();
+        let outer = stack.enter(10, 1);
+        stack.enter(20, 2);
+        stack.leave(outer);
+        assert_eq!(stack.depth(), 0);
+    });
+}
+
+#[test]
+fn a_span_that_outlives_its_parent_does_not_reopen_it() {
+    loom::model(|| {
+        let stack = InFlight::<2>::new();
+        let outer = stack.enter(10, 1);
+        let inner = stack.enter(20, 2);
+        stack.leave(outer);
+        stack.leave(inner);
+        assert_eq!(stack.depth(), 0);
+    });
+}
+
+#[test]
+fn leaving_and_entering_again_changes_the_version() {
+    loom::model(|| {
+        let stack = InFlight::<2>::new();
+        let place = stack.enter(10, 1);
+        let before = stack.version();
+        stack.leave(place);
+        stack.enter(10, 1);
+        assert_ne!(stack.version(), before);
+    });
+}
+
+#[test]
+fn a_full_table_of_open_spans_refuses_and_recovers() {
+    loom::model(|| {
+        let table = OpenSpans::<2>::new();
+        let span = |id: u64| OpenSpanCopy { id, start: id, name: 1, track: 1 };
+        let first = table.open(span(1)).expect("empty");
+        assert!(table.open(span(2)).is_some());
+        assert_eq!(table.open(span(3)), None);
+        table.close(first);
+        assert_eq!(table.open(span(4)), Some(first));
+    });
+}
+
+/// A lane with what `Ownership` protects: loom reports any access that is not
+/// ordered with the one before it.
+struct Lane {
+    ownership: Ownership,
+    ring: UnsafeCell<u32>,
+    owner: UnsafeCell<u32>,
+}
+
+// SAFETY: loom checks what `Ownership` promises.
+unsafe impl Sync for Lane {}
+// SAFETY: as above.
+unsafe impl Send for Lane {}
+
+impl Lane {
+    fn record(&self) {
+        // SAFETY: loom checks that nobody else has access.
+        self.owner.with_mut(|owner| unsafe { *owner += 1 });
+        self.ownership.settle();
+        self.ownership.retire();
+    }
+
+    /// What the drain does with a lane: reads it, recycles it if its thread has gone.
+    fn drain(&self) {
+        match self.ownership.drain_view() {
+            DrainView::Absent => {}
+            view => {
+                // SAFETY: loom checks that nobody else has access.
+                self.ring.with_mut(|ring| unsafe { *ring += 1 });
+                // SAFETY: loom checks that nobody writes meanwhile.
+                self.owner.with(|owner| unsafe { *owner });
+                if view == DrainView::Retired {
+                    self.ownership.recycle();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lane_has_one_holder_at_a_time_from_claim_to_recycling() {
+    loom::model(|| {
+        let lane = Arc::new(Lane {
+            ownership: Ownership::new(),
+            ring: UnsafeCell::new(0),
+            owner: UnsafeCell::new(0),
+        });
+        let thread = |lane: &Arc<Lane>| {
+            let lane = Arc::clone(lane);
+            thread::spawn(move || {
+                if lane.ownership.claim() {
+                    // The claimant may replace the ring.
+                    // SAFETY: loom checks that nobody else has access.
+                    lane.ring.with_mut(|ring| unsafe { *ring = 0 });
+                    lane.record();
+                }
+            })
+        };
+        let threads = [thread(&lane), thread(&lane)];
+        lane.drain();
+        lane.drain();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn an_answered_flush_has_seen_everything_recorded_before_it() {
+    use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    loom::model(|| {
+        let shared = Arc::new((Rendezvous::new(), AtomicU32::new(0), AtomicU32::new(0)));
+        let drain_side = Arc::clone(&shared);
+        let drain = thread::spawn(move || {
+            for _ in 0..2 {
+                let (rendezvous, recorded, stored) = &*drain_side;
+                let ticket = rendezvous.pending();
+                stored.store(recorded.load(Relaxed), Relaxed);
+                rendezvous.answer(ticket);
+            }
+        });
+        let (rendezvous, recorded, stored) = &*shared;
+        recorded.store(7, Relaxed);
+        let ticket = rendezvous.ask();
+        if rendezvous.is_done(ticket) {
+            assert_eq!(stored.load(Relaxed), 7);
+        }
+        drain.join().unwrap();
+    });
+}
