@@ -1,5 +1,66 @@
-//! The ringscope trace format, as `SPEC.md` defines it: records, chunks, names,
-//! clocks; writer and reader over bytes.
+//! The ringscope trace format: the one implementation of `SPEC.md`, which stands
+//! beside this crate and is the authority.
+//!
+//! What it promises:
+//!
+//! - **A killed process leaves a file that opens without repair.** Events are in
+//!   the file once [`SlotWriter::publish`] has returned; the hand-over from raw
+//!   slot to sealed chunk can stop after any step without losing or doubling one.
+//! - **A reader never trusts a length.** Every length is checked against the
+//!   format's limits and the length of the file before memory is taken for it.
+//! - **Damage is told exactly.** [`Trace::open`] fails only for an unusable file
+//!   header; [`Trace::damage`] says which bytes are damaged, which chunks and how many
+//!   events that costs, and everything else is read.
+//! - **A reader that wants two columns decodes two**, on as many threads as it likes.
+//! - **What runs in the measured program allocates nothing and never panics**:
+//!   [`Record`], [`slots_needed`], [`write_slots`], [`SlotWriter`], [`write_in_flight`].
+//!
+//! What it does not do: it knows no threads, no clocks and no paths. Those are the
+//! recorder's, and whoever opens a file puts its path before an error.
+//!
+//! # From a raw slot to a column
+//!
+//! ```
+//! use ringscope_format::*;
+//!
+//! // A recorder drains records into a raw slot, usually in a mapped file...
+//! let records = [
+//!     Record { depth: 1, ..Record::timed(Kind::SPAN, 2, 1, 1_010, 80) },
+//!     Record::timed(Kind::SPAN, 1, 1, 1_000, 100),
+//! ];
+//! let mut slot = vec![0; SLOT_HEAD + 16 * UNIT];
+//! let mut writer = SlotWriter::begin(&mut slot, 1);
+//! assert!(writer.push_events(0, 1_200, 2, &records, &[]));
+//! writer.mark_full();
+//!
+//! // ...and seals it when it is full.
+//! let header = FileHeader {
+//!     recording: *b"a random uuid v4",
+//!     file_number: 0,
+//!     mode: Mode::Full,
+//!     pid: 1,
+//!     created_wall_ns: 0,
+//!     created_tick: 0,
+//!     counter: Counter::MonotonicNs,
+//!     nominal_hz: 1_000_000_000,
+//!     layout: Layout::finished(),
+//! };
+//! let mut file = header.to_bytes().to_vec();
+//! file.resize(header.layout.log_offset as usize, 0);
+//! let mut encoder = ChunkEncoder::new(header.recording)?;
+//! let mut content = RawContent::default();
+//! assert!(content.read_into(&slot));
+//! file.extend_from_slice(encoder.data(&content, &[])?);
+//!
+//! // A reader takes the columns it wants.
+//! let trace = Trace::open(file)?;
+//! assert!(trace.damage().is_empty());
+//! for chunk in trace.chunks() {
+//!     let batch = trace.decode(chunk, Columns::NAME | Columns::VALUE)?;
+//!     assert_eq!((batch.name, batch.value), (vec![2, 1], vec![80, 100]));
+//! }
+//! # Ok::<(), Error>(())
+//! ```
 
 mod chunk;
 mod clock_fit;

@@ -21,5 +21,10 @@ pub const MAX_IN_FLIGHT_STRIDE: u32 = 65_536;
 pub const MAX_SLOTS: usize = 31;
 /// Bytes of a name.
 pub const MAX_NAME_BYTES: usize = 1024;
-/// Unpacked bytes of all tables of one kind in a file.
+/// Places in the source where one name is used.
+pub const MAX_CALL_SITES: usize = 4096;
+/// Bytes of all tables of one kind in a file, copies counted once, and
+/// [`ENTRY_COST`] added for every name, track and metadata key.
 pub const MAX_TABLE_BYTES: u64 = 256 << 20;
+/// What an entry takes in memory beside its own bytes, roughly.
+pub const ENTRY_COST: u64 = 128;

@@ -1,7 +1,6 @@
 //! Metadata: keys and values about the recording as a whole (SPEC 8.5).
 
 use crate::little_endian::{u16_at, u32_at};
-use std::collections::BTreeMap;
 
 const HEAD: usize = 8;
 
@@ -18,9 +17,13 @@ pub(crate) fn push_pair(out: &mut Vec<u8>, key: &str, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// Takes in packed entries, the later ones replacing the earlier. Returns the
-/// bytes that could not be read: from the first entry that reaches past the end.
-pub(crate) fn absorb(into: &mut BTreeMap<String, String>, mut entries: &[u8]) -> usize {
+/// Reads packed entries and hands each to `take`, which says whether to go on.
+/// Returns the bytes that could not be read: from the first entry that reaches
+/// past the end or was not taken.
+pub(crate) fn parse_pairs(
+    mut entries: &[u8],
+    mut take: impl FnMut(String, String) -> bool,
+) -> usize {
     while !entries.is_empty() {
         let Some((head, rest)) = entries.split_at_checked(HEAD) else { return entries.len() };
         let Some((key, rest)) = rest.split_at_checked(u16_at(head, 0) as usize) else {
@@ -30,7 +33,9 @@ pub(crate) fn absorb(into: &mut BTreeMap<String, String>, mut entries: &[u8]) ->
             return entries.len();
         };
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        into.insert(text(key), text(value));
+        if !take(text(key), text(value)) {
+            return entries.len();
+        }
         entries = rest;
     }
     0
@@ -39,6 +44,14 @@ pub(crate) fn absorb(into: &mut BTreeMap<String, String>, mut entries: &[u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    fn absorb(pairs: &mut BTreeMap<String, String>, entries: &[u8]) -> usize {
+        parse_pairs(entries, |key, value| {
+            pairs.insert(key, value);
+            true
+        })
+    }
 
     #[test]
     fn entry_has_every_byte_where_the_format_says() {

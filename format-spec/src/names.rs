@@ -1,6 +1,6 @@
 //! Names: static strings with ids that mean the same in the whole recording (SPEC 8.4).
 
-use crate::limits::MAX_NAME_BYTES;
+use crate::limits::{ENTRY_COST, MAX_CALL_SITES, MAX_NAME_BYTES, MAX_TABLE_BYTES};
 use crate::little_endian::{u16_at, u32_at};
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ const HEAD: usize = 8;
 const TEXT: u8 = 0;
 const CALL_SITE: u8 = 1;
 const CUT: u8 = 1;
+const CALL_SITE_BYTES: usize = 12;
 
 /// Appends the text of a name, cut at 1,024 bytes.
 pub fn push_name(out: &mut Vec<u8>, id: u32, text: &str) {
@@ -22,7 +23,7 @@ pub fn push_name(out: &mut Vec<u8>, id: u32, text: &str) {
 /// Appends a place in the source where a name is used; `file` and `module` are
 /// the ids of names.
 pub fn push_call_site(out: &mut Vec<u8>, name: u32, line: u32, file: u32, module: u32) {
-    let mut body = [0; 12];
+    let mut body = [0; CALL_SITE_BYTES];
     body[0..4].copy_from_slice(&line.to_le_bytes());
     body[4..8].copy_from_slice(&file.to_le_bytes());
     body[8..12].copy_from_slice(&module.to_le_bytes());
@@ -58,6 +59,8 @@ struct Name {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     by_id: BTreeMap<u32, Name>,
+    /// What is held, as the limits count it.
+    cost: u64,
 }
 
 impl Names {
@@ -71,7 +74,7 @@ impl Names {
         self.by_id.get(&id).is_some_and(|name| name.cut)
     }
 
-    /// Where in the source a name is used.
+    /// Where in the source a name is used, by rising line.
     pub fn call_sites(&self, id: u32) -> &[CallSiteEntry] {
         self.by_id.get(&id).map_or(&[], |name| &name.call_sites)
     }
@@ -93,34 +96,62 @@ impl Names {
 
     /// Takes in packed entries, the later ones replacing the earlier. Returns
     /// the bytes that could not be read: from the first entry that reaches past
-    /// the end, or belongs to a name longer than the format takes.
+    /// the end, or is past the format's limits.
     pub fn absorb(&mut self, entries: &[u8]) -> usize {
+        let mut left = entries.len();
         for entry in Entries::new(entries) {
-            let Entry { id, kind, flags, body } = match entry {
-                Ok(entry) => entry,
-                Err(rest) => return rest,
-            };
-            match kind {
-                TEXT => {
-                    let name = self.by_id.entry(id).or_default();
-                    name.text = Some(String::from_utf8_lossy(body).into());
-                    name.cut = flags & CUT != 0;
-                }
-                CALL_SITE if body.len() >= 12 => {
-                    let sites = &mut self.by_id.entry(id).or_default().call_sites;
-                    let site = CallSiteEntry {
-                        line: u32_at(body, 0),
-                        file: u32_at(body, 4),
-                        module: u32_at(body, 8),
-                    };
-                    if !sites.contains(&site) {
-                        sites.push(site);
-                    }
-                }
-                _ => {}
+            let Ok(entry) = entry else { return left };
+            if !self.take(&entry) {
+                return left;
             }
+            left -= HEAD + entry.body.len();
         }
         0
+    }
+
+    /// Whether there is no room for another name.
+    pub(crate) fn is_full(&self) -> bool {
+        self.cost + ENTRY_COST + MAX_NAME_BYTES as u64 > MAX_TABLE_BYTES
+    }
+
+    fn take(&mut self, entry: &Entry<'_>) -> bool {
+        let known = self.by_id.contains_key(&entry.id);
+        if !matches!(entry.kind, TEXT | CALL_SITE) {
+            return true;
+        }
+        if !known && self.is_full() {
+            return false;
+        }
+        let name = self.by_id.entry(entry.id).or_default();
+        self.cost += if known { 0 } else { ENTRY_COST };
+        match entry.kind {
+            TEXT => {
+                let text = String::from_utf8_lossy(entry.body);
+                if name.text.as_deref() != Some(&text) {
+                    self.cost -= name.text.as_ref().map_or(0, |text| text.len()) as u64;
+                    self.cost += text.len() as u64;
+                    name.text = Some(text.into());
+                }
+                name.cut = entry.flags & CUT != 0;
+            }
+            _ if entry.body.len() >= CALL_SITE_BYTES => {
+                let site = CallSiteEntry {
+                    line: u32_at(entry.body, 0),
+                    file: u32_at(entry.body, 4),
+                    module: u32_at(entry.body, 8),
+                };
+                let sites = &mut name.call_sites;
+                if let Err(at) = sites.binary_search(&site) {
+                    if sites.len() >= MAX_CALL_SITES {
+                        return false;
+                    }
+                    sites.insert(at, site);
+                    self.cost += CALL_SITE_BYTES as u64;
+                }
+            }
+            _ => {}
+        }
+        true
     }
 }
 
@@ -142,17 +173,17 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<Entry<'a>, usize>;
+    type Item = Result<Entry<'a>, ()>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let left = std::mem::take(&mut self.left);
         if left.is_empty() {
             return None;
         }
-        let Some((head, rest)) = left.split_at_checked(HEAD) else { return Some(Err(left.len())) };
+        let Some((head, rest)) = left.split_at_checked(HEAD) else { return Some(Err(())) };
         let (id, length, kind) = (u32_at(head, 0), u16_at(head, 4) as usize, head[6]);
         if length > rest.len() || (kind == TEXT && length > MAX_NAME_BYTES) {
-            return Some(Err(left.len()));
+            return Some(Err(()));
         }
         let (body, rest) = rest.split_at(length);
         self.left = rest;
@@ -227,6 +258,17 @@ mod tests {
         assert_eq!(names.absorb(&out[..out.len() - 1]), out.len() - 1 - whole);
         assert_eq!(names.iter().collect::<Vec<_>>(), [(2, "two")]);
         assert_eq!(count(&out[..out.len() - 1]), None);
+    }
+
+    #[test]
+    fn call_sites_of_a_name_are_limited() {
+        let mut out = Vec::new();
+        for line in 0..MAX_CALL_SITES as u32 + 1 {
+            push_call_site(&mut out, 1, line, 2, 3);
+        }
+        let mut names = Names::default();
+        assert_eq!(names.absorb(&out), HEAD + CALL_SITE_BYTES);
+        assert_eq!(names.call_sites(1).len(), MAX_CALL_SITES);
     }
 
     #[test]

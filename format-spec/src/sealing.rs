@@ -29,6 +29,9 @@ const PLANES: [CParameter; 3] =
 /// next to nothing.
 const PLAIN_TABLE: usize = 256;
 
+/// Bytes that the encoder keeps for the next chunk.
+const KEPT: usize = 2 << 20;
+
 /// Makes chunks. It keeps its memory from chunk to chunk: about 1.2 MiB for
 /// chunks of 16,384 units.
 pub struct ChunkEncoder {
@@ -234,6 +237,11 @@ impl ChunkEncoder {
     }
 
     fn begin(&mut self) {
+        // A chunk that was larger than they usually are gives its memory back.
+        if self.out.len() > KEPT {
+            self.out.truncate(KEPT);
+            self.out.shrink_to_fit();
+        }
         self.directory.clear();
         self.used = 0;
     }

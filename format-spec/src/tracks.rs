@@ -1,5 +1,6 @@
 //! Tracks: lines of time (SPEC 8.3.2).
 
+use crate::limits::MAX_NAME_BYTES;
 use crate::little_endian::{u16_at, u32_at, u64_at};
 
 const HEAD: usize = 16;
@@ -56,7 +57,7 @@ pub struct Track {
 
 /// Appends a track. A name longer than 1,024 bytes is cut at a character boundary.
 pub fn push_track(out: &mut Vec<u8>, id: u32, kind: TrackKind, os_id: u64, name: &str) {
-    let mut end = name.len().min(crate::limits::MAX_NAME_BYTES);
+    let mut end = name.len().min(MAX_NAME_BYTES);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -69,18 +70,29 @@ pub fn push_track(out: &mut Vec<u8>, id: u32, kind: TrackKind, os_id: u64, name:
 
 /// Reads packed tracks and hands each to `take`. Returns the bytes that could
 /// not be read: from the first track that reaches past the end.
-pub fn parse_tracks(mut entries: &[u8], mut take: impl FnMut(Track)) -> usize {
+pub fn parse_tracks(entries: &[u8], mut take: impl FnMut(Track)) -> usize {
+    parse_tracks_while(entries, |track| {
+        take(track);
+        true
+    })
+}
+
+/// [`parse_tracks`] up to the first track that `take` refuses.
+pub(crate) fn parse_tracks_while(mut entries: &[u8], mut take: impl FnMut(Track) -> bool) -> usize {
     while !entries.is_empty() {
         let Some((head, rest)) = entries.split_at_checked(HEAD) else { return entries.len() };
         let Some((name, rest)) = rest.split_at_checked(u16_at(head, 6) as usize) else {
             return entries.len();
         };
-        take(Track {
+        let track = Track {
             id: u32_at(head, 0),
             kind: TrackKind::from_byte(head[4]),
             os_id: u64_at(head, 8),
             name: String::from_utf8_lossy(name).into_owned(),
-        });
+        };
+        if name.len() > MAX_NAME_BYTES || !take(track) {
+            return entries.len();
+        }
         entries = rest;
     }
     0

@@ -22,7 +22,8 @@ use crate::{
 pub(crate) const LISTED: usize = 512;
 
 /// The table of open spans, made when the first recorder starts.
-pub(crate) static OPEN: LazyLock<Box<OpenSpans<LISTED>>> = LazyLock::new(|| Box::new(OpenSpans::new()));
+pub(crate) static OPEN: LazyLock<Box<OpenSpans<LISTED>>> =
+    LazyLock::new(|| Box::new(OpenSpans::new()));
 
 /// Whether the drain has anything to look for there.
 pub(crate) static EVER_USED: AtomicBool = AtomicBool::new(false);
@@ -47,6 +48,8 @@ pub struct AsyncSpan<const N: usize = 0> {
     name: u32,
     track: u32,
     listed: Option<u32>,
+    /// Whether a rule decides at the end.
+    if_long: bool,
     status: Status,
     site: &'static CallSite,
     values: [Value<'static>; N],
@@ -62,6 +65,7 @@ impl<const N: usize> AsyncSpan<N> {
             name: 0,
             track: 0,
             listed: None,
+            if_long: false,
             status: Status::UNKNOWN,
             site,
             values,
@@ -71,7 +75,11 @@ impl<const N: usize> AsyncSpan<N> {
             OFF => return span,
             on if on & LOOK_CLOSER == 0 => on,
             _ => match site.look_closer() {
-                Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
+                Verdict::Record { name } => name,
+                Verdict::RecordIfLong { name } => {
+                    span.if_long = true;
+                    name
+                }
                 Verdict::Sampled => return skipped(span, SkipCause::Sampled),
                 Verdict::SwitchedOff => return skipped(span, SkipCause::SwitchedOff),
                 Verdict::Nothing => return span,
@@ -85,12 +93,8 @@ impl<const N: usize> AsyncSpan<N> {
         span.name = name;
         span.track = lane.track();
         span.start = ticks();
-        span.listed = OPEN.open(OpenSpanCopy {
-            id: span.id,
-            start: span.start,
-            name,
-            track: span.track,
-        });
+        span.listed =
+            OPEN.open(OpenSpanCopy { id: span.id, start: span.start, name, track: span.track });
         span
     }
 
@@ -134,8 +138,13 @@ impl<const N: usize> Drop for AsyncSpan<N> {
                 depth: 0,
                 shape: Record::shape_of(0, ValueType::None),
             };
+            let least = if self.if_long { self.site.at_least() } else { 0 };
             let own = Link { id: u128::from(self.id), track: lane.track(), role: LinkRole::Own };
-            lane.push_wide(record, &keyed(self.site, self.values), &[own]);
+            if (0..least as i64).contains(&(record.value as i64)) {
+                lane.skip(SkipCause::TooShort);
+            } else {
+                lane.push_wide(record, &keyed(self.site, self.values), &[own]);
+            }
         }
         if let Some(place) = self.listed {
             OPEN.close(place);

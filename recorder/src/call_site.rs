@@ -80,9 +80,13 @@ pub struct CallSite {
 
 /// What a site that needs a closer look should do.
 pub(crate) enum Verdict {
-    Record { name: u32 },
+    Record {
+        name: u32,
+    },
     /// Record, if it turns out to be long enough.
-    RecordIfLong { name: u32 },
+    RecordIfLong {
+        name: u32,
+    },
     Sampled,
     SwitchedOff,
     Nothing,
@@ -207,7 +211,9 @@ impl CallSite {
     /// Decides for a site whose state says [`LOOK_CLOSER`].
     #[cold]
     pub(crate) fn look_closer(&'static self) -> Verdict {
-        if self.name_id.load(Acquire) == 0 {
+        // Not `name_id`: while another thread registers the site, that is set
+        // before the state, and what came in between would be dropped uncounted.
+        if self.state.load(Acquire) == LOOK_CLOSER {
             unless_reentered(|| self.register());
         }
         let state = self.state();
@@ -248,8 +254,7 @@ impl CallSite {
             names.add_call_site(id, self.file, self.module, self.line);
             id
         });
-        // Release, with the load in `look_closer`: who sees the id sees the keys.
-        self.name_id.store(id, Release);
+        self.name_id.store(id, Relaxed);
         self.link(&control);
     }
 
@@ -278,7 +283,8 @@ impl CallSite {
         self.since.store(0, Relaxed);
         let closer = if action == Action::On { 0 } else { LOOK_CLOSER };
         // Release, although the hot path loads it relaxed: `look_closer` may run
-        // once with the rule from before, and no more than that.
+        // once with the rule from before, and no more than that. With its acquire
+        // load: who sees a state sees the keys.
         self.state.store(id | closer, Release);
     }
 }

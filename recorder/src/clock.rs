@@ -92,7 +92,15 @@ pub(crate) fn pair() -> ClockPair {
     let read = || {
         let tick_before = ticks();
         let (mono_ns, wall_ns, boot_ns) = (os::monotonic_ns(), os::wall_ns(), os::boot_ns());
-        ClockPair { tick_before, tick_after: ticks(), mono_ns, wall_ns, boot_ns, track: 0, unused: 0 }
+        ClockPair {
+            tick_before,
+            tick_after: ticks(),
+            mono_ns,
+            wall_ns,
+            boot_ns,
+            track: 0,
+            unused: 0,
+        }
     };
     let width = |pair: &ClockPair| pair.tick_after.wrapping_sub(pair.tick_before);
     let mut best = read();
@@ -128,6 +136,7 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 
 #[cfg(unix)]
 mod os {
+    #[allow(clippy::unnecessary_cast)] // both are narrower on 32-bit systems
     fn read(clock: libc::clockid_t) -> i64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a valid timespec to write to. An unknown clock leaves it zero.

@@ -108,7 +108,7 @@ impl Default for Builder {
                 on_panic: true,
                 on_fatal_signal: true,
                 busy_tick: Duration::from_micros(200),
-                idle_tick: Duration::from_millis(3),
+                idle_tick: Duration::from_millis(40),
             },
         }
     }
@@ -228,8 +228,12 @@ impl Builder {
         self
     }
 
-    /// How long the drain sleeps between two looks at the rings, while there is
-    /// something in them and while there is not. Default: 200 us and 3 ms.
+    /// How long the drain sleeps between two looks at the rings: while there is
+    /// something in them, and when there has been nothing for a second.
+    ///
+    /// A thread that wakes up after such a second and records faster than its ring
+    /// holds for one idle tick loses events, counted; a shorter idle tick costs
+    /// CPU time instead. Default: 200 us and 40 ms, which covers 1.5 million events a second.
     pub fn ticks(mut self, busy: Duration, idle: Duration) -> Self {
         self.config.busy_tick = busy;
         self.config.idle_tick = idle.max(busy);

@@ -52,11 +52,21 @@ pub(crate) struct ChunkFacts {
 
 impl RingArea {
     pub(crate) fn new(layout: &Layout) -> Self {
-        Self { start: layout.ring_offset, length: layout.ring_length, cursor: 0, kept: VecDeque::new() }
+        Self {
+            start: layout.ring_offset,
+            length: layout.ring_length,
+            cursor: 0,
+            kept: VecDeque::new(),
+        }
     }
 
     /// Writes a chunk over the oldest ones. Returns how many events those had.
-    pub(crate) fn write(&mut self, file: &TraceFile, chunk: &[u8], facts: ChunkFacts) -> io::Result<u64> {
+    pub(crate) fn write(
+        &mut self,
+        file: &TraceFile,
+        chunk: &[u8],
+        facts: ChunkFacts,
+    ) -> io::Result<u64> {
         let length = chunk.len() as u64;
         if length > self.length {
             return Err(io::Error::new(
@@ -106,7 +116,7 @@ impl RingArea {
     }
 
     /// Chunks that have something from `since` on, oldest first.
-    fn from_tick(&self, since: u64) -> impl Iterator<Item = Kept> {
+    fn since(&self, since: u64) -> impl Iterator<Item = Kept> {
         // A chunk without records (only names or losses) has no ticks; it is small.
         self.kept.iter().copied().filter(move |kept| kept.last_tick >= since || kept.events == 0)
     }
@@ -144,7 +154,8 @@ impl Dump<'_> {
 
     fn write_to(&mut self, path: &Path) -> io::Result<()> {
         let target = File::create(path)?;
-        let header = FileHeader { mode: Mode::Dump, layout: Layout::finished(), ..self.file.header.clone() };
+        let header =
+            FileHeader { mode: Mode::Dump, layout: Layout::finished(), ..self.file.header };
         let mut page = vec![0; HEADER_LENGTH as usize];
         let bytes = header.to_bytes();
         page[..bytes.len()].copy_from_slice(&bytes);
@@ -152,10 +163,11 @@ impl Dump<'_> {
         write_twin(&mut page[VITALS_OFFSET..VITALS_OFFSET + VITALS_LENGTH], 1, &vitals.to_bytes());
         target.write_all_at(&page, 0)?;
 
-        let chunks: Vec<Kept> = self.ring.from_tick(self.since).collect();
+        let chunks: Vec<Kept> = self.ring.since(self.since).collect();
         let first = chunks.iter().filter(|kept| kept.events > 0).map(|kept| kept.first_tick).min();
         let last = chunks.iter().map(|kept| kept.last_tick).max().unwrap_or(0);
-        let covers = first.map_or(0.0, |first| last.saturating_sub(first) as f64 * self.ns_per_tick);
+        let covers =
+            first.map_or(0.0, |first| last.saturating_sub(first) as f64 * self.ns_per_tick);
         let reason = self.reason.to_string();
         let covers = (covers as u64).to_string();
         let mut metadata: Vec<(&str, &str)> =

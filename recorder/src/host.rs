@@ -15,7 +15,10 @@ pub(crate) fn metadata(given: &[(String, String)]) -> Vec<(String, String)> {
         ("process.command", command.join(" ")),
         ("recorder.version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    own.map(|(key, value)| (key.to_owned(), value)).into_iter().chain(given.iter().cloned()).collect()
+    own.map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .chain(given.iter().cloned())
+        .collect()
 }
 
 fn host_name() -> String {

@@ -7,10 +7,7 @@
 //!
 //! The outermost `N` spans are listed; deeper ones are only counted.
 
-use crate::atomics::{
-    Acquire, AtomicU32, AtomicU64,
-    Relaxed, Release, fence,
-};
+use crate::atomics::{Acquire, AtomicU32, AtomicU64, Relaxed, Release, fence};
 
 /// `state` holds the depth in its low bits and a change count above them.
 const DEPTH_BITS: u32 = 24;

@@ -13,8 +13,8 @@
 use std::{cell::UnsafeCell, sync::atomic::AtomicBool};
 
 use ringscope_format::{
-    Kind, LISTED_FRAMES, Link, LostCause, MAX_SLOTS, Record, SkipCause, Status, Value,
-    slots_needed, write_slots,
+    Kind, LISTED_FRAMES, Link, LostCause, Record, SkipCause, Status, Value, slots_needed, too_wide,
+    write_slots,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -132,9 +132,14 @@ impl Lane {
     /// Owner only: records an event with more to say. All of it is pushed in one
     /// step, so that no reader ever sees a part.
     #[inline]
-    pub(crate) fn push_wide(&self, mut record: Record, fields: &[(u32, Value<'_>)], links: &[Link]) {
+    pub(crate) fn push_wide(
+        &self,
+        mut record: Record,
+        fields: &[(u32, Value<'_>)],
+        links: &[Link],
+    ) {
         let slots = slots_needed(fields, links);
-        if slots > MAX_SLOTS {
+        if too_wide(fields, links) {
             return self.lose(LostCause::TooWide, slots as u64);
         }
         record.shape = Record::shape_of(slots, record.value_type());
@@ -258,7 +263,14 @@ fn touch_every_page(producer: &mut Producer<Record>, consumer: &mut Consumer<Rec
 
 /// The record of a span that has just ended.
 #[inline(always)]
-pub(crate) fn span_record(start: u64, end: u64, name: u32, track: u32, place: u32, status: Status) -> Record {
+pub(crate) fn span_record(
+    start: u64,
+    end: u64,
+    name: u32,
+    track: u32,
+    place: u32,
+    status: Status,
+) -> Record {
     // As four words: the compiler stores them as they are, where nine fields
     // would be nine stores.
     let names = u64::from(name) | u64::from(track) << 32;

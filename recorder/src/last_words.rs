@@ -143,7 +143,9 @@ pub(crate) fn arm(fatal_signals: bool, dump_signal: Option<i32>) {
     if fatal_signals {
         FATAL.into_iter().for_each(|signal| install(signal, on_fatal_signal));
     }
-    if let Some(signal) = dump_signal.filter(|signal| (1..65).contains(signal) && !FATAL.contains(signal)) {
+    if let Some(signal) =
+        dump_signal.filter(|signal| (1..65).contains(signal) && !FATAL.contains(signal))
+    {
         DUMP_SIGNAL.store(signal, Relaxed);
         install(signal, on_dump_signal);
     }
@@ -313,7 +315,10 @@ pub(crate) fn hook_panics() {
 }
 
 fn record_panic(info: &std::panic::PanicHookInfo<'_>) {
-    let message = info.payload_as_str().unwrap_or("(not a text)");
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let message = text.unwrap_or("(not a text)");
     let (file, line) = info.location().map_or(("", 0), |at| (at.file(), at.line()));
     crate::error!("panic", message = message, file = file, line = line);
     crate::recorder::after_panic();

@@ -99,17 +99,10 @@ mod summary;
 mod trace_file;
 
 #[cfg(feature = "off")]
+pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};
+#[cfg(feature = "off")]
 #[doc(hidden)]
 pub use off::{Key, NO_VALUE, record_point};
-#[cfg(feature = "off")]
-pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};
-#[cfg(not(feature = "off"))]
-#[doc(hidden)]
-pub use {
-    call_site::Key,
-    recorder::names_in_use,
-    span::{NO_VALUE, record_point},
-};
 #[cfg(not(feature = "off"))]
 pub use {
     async_span::AsyncSpan,
@@ -117,6 +110,13 @@ pub use {
     recorder::Recorder,
     ring_pool::{ThreadHandle, register_thread},
     span::{Span, SpanWith},
+};
+#[cfg(not(feature = "off"))]
+#[doc(hidden)]
+pub use {
+    call_site::Key,
+    recorder::names_in_use,
+    span::{NO_VALUE, record_point},
 };
 
 pub use config::Builder;

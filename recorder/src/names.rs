@@ -12,6 +12,8 @@ use std::{
     },
 };
 
+use ringscope_format::MAX_NAME_BYTES;
+
 /// How many different names one process can have.
 pub(crate) const MAX_NAMES: usize = 1 << 20;
 /// What names past the limit read as.
@@ -92,17 +94,22 @@ impl Names {
         if self.ids.len() >= MAX_NAMES {
             return (OVERFLOW, self.overflow());
         }
-        // No more of it than the file will take.
-        let cut = text.floor_char_boundary(ringscope_format::MAX_NAME_BYTES);
-        let (text, was_cut) = (&text[..cut], cut < text.len());
-        if was_cut {
-            return self.intern_copy(text);
+        // Of a huge one, one character more than the file takes: so it says that it was cut.
+        let most = (MAX_NAME_BYTES + 1..text.len()).find(|&at| text.is_char_boundary(at));
+        if let Some(most) = most {
+            return self.intern_copy(&text[..most]);
         }
         let kept: &'static str = Box::leak(text.into());
         (kept, self.intern(kept))
     }
 
-    pub(crate) fn add_call_site(&mut self, name: u32, file: &'static str, module: &'static str, line: u32) {
+    pub(crate) fn add_call_site(
+        &mut self,
+        name: u32,
+        file: &'static str,
+        module: &'static str,
+        line: u32,
+    ) {
         let (file, module) = (self.intern(file), self.intern(module));
         self.entries.push(Entry::CallSite { name, line, file, module });
     }

@@ -119,7 +119,13 @@ impl<const N: usize> AsyncSpan<N> {
 
 #[doc(hidden)]
 #[inline(always)]
-pub fn record_point<const N: usize>(_: &'static CallSite, _: Kind, _: Value<'_>, _: [Value<'_>; N]) {}
+pub fn record_point<const N: usize>(
+    _: &'static CallSite,
+    _: Kind,
+    _: Value<'_>,
+    _: [Value<'_>; N],
+) {
+}
 
 #[doc(hidden)]
 pub const NO_VALUE: Value<'static> = Value::Text("");
@@ -142,7 +148,13 @@ pub struct CallSite;
 
 impl CallSite {
     #[doc(hidden)]
-    pub const fn new(_: &'static str, _: &'static str, _: &'static str, _: u32, _: &'static [Key]) -> Self {
+    pub const fn new(
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+        _: u32,
+        _: &'static [Key],
+    ) -> Self {
         Self
     }
 

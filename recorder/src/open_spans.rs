@@ -5,10 +5,7 @@
 //! taken the span is still recorded when it ends, it is only not listed while
 //! it is open.
 
-use crate::atomics::{
-    Acquire, AtomicU64,
-    Relaxed, Release, fence,
-};
+use crate::atomics::{Acquire, AtomicU64, Relaxed, Release, fence};
 
 /// How many places `open` tries.
 const PROBES: usize = 8;
@@ -66,9 +63,7 @@ impl<const N: usize> OpenSpans<N> {
             }
             // Release, with the fence in `copy`: who reads these sees BUSY or what came after.
             place.start.store(span.start, Release);
-            place
-                .name_and_track
-                .store(u64::from(span.track) << 32 | u64::from(span.name), Release);
+            place.name_and_track.store(u64::from(span.track) << 32 | u64::from(span.name), Release);
             place.id.store(span.id, Release);
             return Some(index as u32);
         }

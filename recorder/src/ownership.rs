@@ -17,10 +17,7 @@
 //! Every move is a release store or exchange, every look an acquire load, so
 //! each holder sees all that the one before it did.
 
-use crate::atomics::{
-    Acquire, AtomicU8,
-    Relaxed, Release,
-};
+use crate::atomics::{Acquire, AtomicU8, Relaxed, Release};
 
 const FREE: u8 = 0;
 const CLAIMED: u8 = 1;

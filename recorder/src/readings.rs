@@ -38,7 +38,8 @@ struct Memory {
 #[cfg(target_os = "linux")]
 fn memory() -> Option<Memory> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let mut pages = text.split_ascii_whitespace().skip(1).map_while(|number| number.parse::<u64>().ok());
+    let mut pages =
+        text.split_ascii_whitespace().skip(1).map_while(|number| number.parse::<u64>().ok());
     let (resident, shared) = (pages.next()?, pages.next()?);
     // SAFETY: takes a constant, cannot fail for this one.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;

@@ -10,8 +10,7 @@ use std::{
 use ringscope_format::{FileHeader, Layout, Mode, RecordingState};
 
 use crate::{
-    Builder, Error, Rules, Summary,
-    call_site, clock,
+    Builder, Error, Rules, Summary, call_site, clock,
     config::Config,
     drain::{Drain, Remains},
     host, last_words, names, ring_pool,
@@ -85,6 +84,7 @@ impl Recorder {
             layout: Layout::finished(),
         };
         let rules = config.rules.clone();
+        call_site::set_rules(rules.clone()); // the file begins with them
         let shared = Arc::new(Shared::new(config, ticks_per_second));
         let started = start_threads(&shared, header);
         let (drain, sealer) = started.inspect_err(|_| last_words::disarm())?;
@@ -174,6 +174,8 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
             });
             match made {
                 Ok((sealer, file, names)) => {
+                    // Before any thread of the program can take the last ring.
+                    ring_pool::attach_as(true);
                     let _ = tell.send(Ok((file, names)));
                     Some(sealer.run())
                 }
@@ -194,6 +196,7 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
         shared.wake_sealer();
         Error::Spawn { source }
     })?;
+    ring_pool::wake_for_new_threads(Some(drain.thread().clone()));
     let _ = shared.drain_thread.set(drain.thread().clone());
     Ok((drain, sealer))
 }
@@ -220,6 +223,7 @@ fn finish(session: Session) -> Result<Summary, Error> {
     shared.wake_sealer();
     let sealer = sealer.join();
     last_words::disarm();
+    ring_pool::wake_for_new_threads(None);
     let (Ok(mut remains), Ok(Some(sealer))) = (remains, sealer) else { return Err(gave_up()) };
     if remains.vitals.state == RecordingState::Recording {
         remains.vitals.state = RecordingState::Finished;
@@ -252,11 +256,16 @@ fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBu
     if shared.config.keep_last.is_none() {
         return Err(Error::NotAFlightRecorder);
     }
+    // In a forked child nobody would answer.
+    if !last_words::is_recording_process() {
+        return Err(Error::GaveUp { path: shared.config.path.clone() });
+    }
     let (tell, answer) = mpsc::channel();
     lock(&shared.dump_requests).push((reason, Some(tell)));
     shared.wake_sealer();
     let path = &shared.config.path;
-    let answered = answer.recv_timeout(at_most).map_err(|_| Error::GaveUp { path: path.clone() })?;
+    let answered =
+        answer.recv_timeout(at_most).map_err(|_| Error::GaveUp { path: path.clone() })?;
     answered.map_err(Error::io(path, "dump"))
 }
 

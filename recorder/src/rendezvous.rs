@@ -6,10 +6,7 @@
 //! and reports it after. Both sides only load and store, which is all that a
 //! signal handler may do.
 
-use crate::atomics::{
-    Acquire, AtomicU64,
-    Release,
-};
+use crate::atomics::{Acquire, AtomicU64, Release};
 
 #[derive(Debug)]
 pub(crate) struct Rendezvous {

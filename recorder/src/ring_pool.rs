@@ -15,6 +15,7 @@ use std::{
         LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
+    thread::Thread,
 };
 
 use ringscope_format::{LostCause, Record, SkipCause};
@@ -35,15 +36,21 @@ struct Pool {
     max_lanes: usize,
 }
 
-static POOL: Mutex<Pool> =
-    Mutex::new(Pool { lanes: Vec::new(), ring_records: crate::config::RING_RECORDS, max_lanes: 256 });
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    lanes: Vec::new(),
+    ring_records: crate::config::RING_RECORDS,
+    max_lanes: 256,
+});
 /// Length of `lanes`, so that the drain looks without locking.
 static LANES: AtomicU32 = AtomicU32::new(0);
+static DRAIN: Mutex<Option<Thread>> = Mutex::new(None);
 static NEXT_TRACK: AtomicU32 = AtomicU32::new(1);
 
 /// Events of threads that had no lane, by cause.
-pub(crate) static UNATTACHED: Unattached =
-    Unattached { lost: [const { AtomicU64::new(0) }; 8], skipped: [const { AtomicU64::new(0) }; 8] };
+pub(crate) static UNATTACHED: Unattached = Unattached {
+    lost: [const { AtomicU64::new(0) }; 8],
+    skipped: [const { AtomicU64::new(0) }; 8],
+};
 
 /// Counts shared by all threads that have no lane of their own.
 #[derive(Debug)]
@@ -101,7 +108,8 @@ pub(crate) fn current() -> *const Lane {
 pub(crate) fn attach() -> Option<&'static Lane> {
     let lane = attach_as(false);
     if lane.is_none() {
-        UNATTACHED.lose(LostCause::NoRing);
+        let exiting = RETIREMENT.try_with(|_| ()).is_err();
+        UNATTACHED.lose(if exiting { LostCause::ThreadExit } else { LostCause::NoRing });
     }
     lane
 }
@@ -114,7 +122,7 @@ pub(crate) fn attach_as(is_recorder: bool) -> Option<&'static Lane> {
     }
     let missed = MISSED.get();
     MISSED.set(missed.wrapping_add(1));
-    if missed % ASK_AGAIN_AFTER != 0 {
+    if !missed.is_multiple_of(ASK_AGAIN_AFTER) {
         return None;
     }
     // Fails if the thread is past its destructors: nobody would retire the lane then.
@@ -133,7 +141,8 @@ fn claim(is_recorder: bool) -> Option<&'static Lane> {
         let spare = pool.lanes.iter().find(free).copied();
         let lane = match spare {
             Some(lane) => lane,
-            None if pool.lanes.len() < pool.max_lanes => {
+            // The program's threads must not keep the recorder's own from a ring.
+            None if pool.lanes.len() < pool.max_lanes + usize::from(is_recorder) => {
                 let lane: &'static Lane = Box::leak(Box::new(Lane::new(pool.lanes.len() as u32)));
                 lane.ownership.claim();
                 pool.lanes.push(lane);
@@ -145,7 +154,18 @@ fn claim(is_recorder: bool) -> Option<&'static Lane> {
         (lane, pool.ring_records)
     };
     lane.settle(describe_this_thread(is_recorder), ring_records);
+    // A thread that is new is about to record: the drain should not be dozing.
+    if let Ok(drain) = DRAIN.try_lock()
+        && let Some(drain) = drain.as_ref()
+    {
+        drain.unpark();
+    }
     Some(lane)
+}
+
+/// Whom to wake when a thread begins to record.
+pub(crate) fn wake_for_new_threads(drain: Option<Thread>) {
+    *DRAIN.lock().unwrap_or_else(PoisonError::into_inner) = drain;
 }
 
 fn describe_this_thread(is_recorder: bool) -> Owner {
@@ -178,7 +198,9 @@ pub(crate) fn configure(ring_records: usize, budget_bytes: u64) {
     let mut pool = pool();
     pool.ring_records = ring_records;
     let ring_bytes = (ring_records * size_of::<Record>()).max(1) as u64;
-    pool.max_lanes = (budget_bytes / ring_bytes).clamp(1, crate::config::MAX_LANES as u64) as usize;
+    // At least two: the recorder's own thread has one, and may be one too many.
+    let most = crate::config::MAX_LANES as u64 - 1;
+    pool.max_lanes = (budget_bytes / ring_bytes).clamp(2, most) as usize;
 }
 
 /// Drain only: adds lanes that `known` does not hold yet.

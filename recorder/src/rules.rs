@@ -82,7 +82,8 @@ impl Rules {
 
 /// Whether a name matches a pattern in which `*` stands for any characters and `?` for one.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
     // Where to go on after the last `*` when what follows it did not fit.
     let mut retry: Option<(usize, usize)> = None;
@@ -193,12 +194,19 @@ mod tests {
 
     #[test]
     fn patterns_match_as_in_a_shell() {
-        for (pattern, name) in
-            [("*", ""), ("a*", "a"), ("a*c", "abbc"), ("*.x", "a.b.x"), ("a?c", "äöc".replace('ä', "a").as_str()), ("**a", "ba")]
-        {
+        for (pattern, name) in [
+            ("*", ""),
+            ("a*", "a"),
+            ("a*c", "abbc"),
+            ("*.x", "a.b.x"),
+            ("a?c", "äöc".replace('ä', "a").as_str()),
+            ("**a", "ba"),
+        ] {
             assert!(matches(pattern, name), "{pattern} should match {name}");
         }
-        for (pattern, name) in [("", "a"), ("a", "ab"), ("a?", "a"), ("*b", "abc"), ("a*b*c", "acb")] {
+        for (pattern, name) in
+            [("", "a"), ("a", "ab"), ("a?", "a"), ("*b", "abc"), ("a*b*c", "acb")]
+        {
             assert!(!matches(pattern, name), "{pattern} should not match {name}");
         }
     }

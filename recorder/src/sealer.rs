@@ -76,8 +76,13 @@ impl Log {
         Self { end: file.header.layout.log_offset, file }
     }
 
+    /// Bytes of chunks: about what is left of the file when it is finished.
+    fn length(&self) -> u64 {
+        self.end - self.file.header.layout.log_offset
+    }
+
     fn append(&mut self, chunk: &[u8], shared: &Shared) -> io::Result<()> {
-        self.file.write_chunk(chunk, self.end)?;
+        self.file.write_chunk(chunk, self.end).inspect_err(|_| self.file.take_back(self.end))?;
         self.end += chunk.len() as u64;
         shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -86,7 +91,8 @@ impl Log {
 
 /// The very first file of a recording, and the header that later ones copy.
 pub(crate) fn first_file(config: &Config, header: FileHeader) -> Result<Arc<TraceFile>, Error> {
-    let ring_length = config.keep_last.as_ref().map_or(0, |keep| keep.cap_bytes.next_multiple_of(4_096));
+    let ring_length =
+        config.keep_last.as_ref().map_or(0, |keep| keep.cap_bytes.next_multiple_of(4_096));
     let entries = (MAX_LANES + ASYNC_ENTRIES) as u32;
     let layout = Layout::live(entries, RAW_SLOTS, UNITS_PER_SLOT, ring_length);
     let mode = if config.keep_last.is_some() { Mode::KeepLast } else { Mode::Full };
@@ -127,7 +133,6 @@ impl Sealer {
 
     /// Runs until asked to stop, then seals what is left.
     pub(crate) fn run(mut self) -> Self {
-        ring_pool::attach_as(true);
         while !self.shared.stop_sealer.load(Ordering::Acquire) {
             let sealed = self.seal_all();
             self.look_round();
@@ -139,6 +144,7 @@ impl Sealer {
         }
         // The drain has ended: these are the last.
         let _ = self.seal_all();
+        self.write_last_dumps();
         self
     }
 
@@ -161,7 +167,7 @@ impl Sealer {
                 None => return Ok(()),
             }
             let most = self.shared.config.rotate_bytes;
-            if self.next_log.is_none() && most.is_some_and(|most| self.log.end >= most) {
+            if self.next_log.is_none() && most.is_some_and(|most| self.log.length() >= most) {
                 self.rotate();
             }
         }
@@ -169,6 +175,8 @@ impl Sealer {
 
     /// One slot becomes one chunk; SPEC 7.1 has the steps and what a death after each leaves.
     fn seal(&mut self, file: &TraceFile, slot: usize) -> io::Result<()> {
+        // Before this chunk makes the file as long again as it should be.
+        self.check_file();
         let mut content = std::mem::take(&mut self.content);
         let result = if last_words::file_was_truncated() {
             self.shared.note(Problem::FileTruncated);
@@ -176,7 +184,9 @@ impl Sealer {
         } else if content.read_into(file.slot_bytes(slot)) {
             self.store(file, &content)
         } else {
-            Ok(())
+            // The drain has marked it as full; only a truncation can have undone that.
+            last_words::note_truncation();
+            Err(io::ErrorKind::UnexpectedEof.into())
         };
         self.content = content;
         self.shared.cannot_write.store(result.is_err(), Ordering::Release);
@@ -194,7 +204,10 @@ impl Sealer {
     fn store(&mut self, file: &TraceFile, content: &RawContent) -> io::Result<()> {
         if !content.names.is_empty() {
             self.names_sequence += 1;
-            let chunk = self.encoder.names(self.names_sequence, &content.names).map_err(io::Error::other)?;
+            let chunk = self
+                .encoder
+                .names(self.names_sequence, &content.names)
+                .map_err(io::Error::other)?;
             self.log.append(chunk, &self.shared)?;
             crate::crash_point("names-written");
         }
@@ -235,7 +248,8 @@ impl Sealer {
             names::copy_entries(done, NAMES_AT_ONCE.min((published - done) as usize), &mut entries);
             encode_names(&entries, &mut bytes);
             self.names_sequence += 1;
-            let chunk = self.encoder.names(self.names_sequence, &bytes).map_err(io::Error::other)?;
+            let chunk =
+                self.encoder.names(self.names_sequence, &bytes).map_err(io::Error::other)?;
             chunks.push(chunk.to_vec());
             done += entries.len() as u32;
         }
@@ -263,9 +277,10 @@ impl Sealer {
     }
 
     fn check_file(&self) {
-        match self.log.file.fate() {
+        match self.log.file.fate(self.log.end) {
             Fate::Fine => {}
             Fate::Removed => self.shared.note(Problem::FileRemoved),
+            Fate::Shortened => self.shared.note(Problem::FileTruncated),
             Fate::Truncated => {
                 self.shared.note(Problem::FileTruncated);
                 last_words::note_truncation();
@@ -280,7 +295,9 @@ impl Sealer {
         if let Err(error) = fs::remove_file(&path) {
             return self.shared.note(Problem::ControlFile(error.to_string()));
         }
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
             if line == "dump" {
                 lock(&self.shared.dump_requests).push((DumpReason::ControlFile, None));
                 continue;
@@ -308,12 +325,14 @@ impl Sealer {
         {
             let due = now + self.shared.ticks(self.shared.config.after_trigger);
             let took_ns = self.shared.nanos(slow.ticks);
-            self.pending_dump = Some((due, DumpReason::SlowSpan { name: name_of(slow.name), took_ns }));
+            self.pending_dump =
+                Some((due, DumpReason::SlowSpan { name: name_of(slow.name), took_ns }));
         }
         if let Some((due, reason)) = self.pending_dump.take() {
             if now >= due {
                 let _ = self.dump(&reason); // noted as a problem
-                self.no_trigger_before = clock::ticks() + self.shared.ticks(self.shared.config.hold_off);
+                self.no_trigger_before =
+                    clock::ticks() + self.shared.ticks(self.shared.config.hold_off);
             } else {
                 self.pending_dump = Some((due, reason));
             }
@@ -332,9 +351,22 @@ impl Sealer {
         }
     }
 
+    /// After the drain has ended: whatever was waited for does not come any more.
+    fn write_last_dumps(&mut self) {
+        if let Some((due, _)) = &mut self.pending_dump {
+            *due = 0;
+        }
+        self.look_for_dumps();
+        if let Some((_, reason)) = self.pending_dump.take() {
+            let _ = self.dump(&reason); // noted as a problem
+        }
+    }
+
     fn dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
         if self.dumps >= self.shared.config.max_dumps {
-            return Err(io::Error::other("this recording has written as many dumps as it may; raise `max_dumps`"));
+            return Err(io::Error::other(
+                "this recording has written as many dumps as it may; raise `max_dumps`",
+            ));
         }
         self.dumps += 1;
         let result = self.write_dump(reason);
@@ -347,11 +379,13 @@ impl Sealer {
 
     fn write_dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
         // What is still in the rings and in the open slot belongs into the dump too.
-        self.shared.close_slot.store(true, Ordering::Release);
-        let rendezvous = last_words::rendezvous();
-        let ticket = rendezvous.ask();
-        self.shared.wake_drain();
-        last_words::wait_for(|| rendezvous.is_done(ticket), Duration::from_secs(1));
+        if !self.shared.stop_sealer.load(Ordering::Acquire) {
+            self.shared.close_slot.store(true, Ordering::Release);
+            let rendezvous = last_words::rendezvous();
+            let ticket = rendezvous.ask();
+            self.shared.wake_drain();
+            last_words::wait_for(|| rendezvous.is_done(ticket), Duration::from_secs(1));
+        }
         self.seal_all()?;
         let (names, _) = self.name_chunks()?;
         let (vitals, open) = lock(&self.shared.at_last_close).clone();
@@ -359,8 +393,11 @@ impl Sealer {
             [] => None,
             open => Some(self.open_spans(open)?.to_vec()),
         };
-        let window = self.shared.config.keep_last.as_ref().map_or(Duration::ZERO, |keep| keep.window);
-        let Some(ring) = &self.ring else { return Err(io::Error::other(Error::NotAFlightRecorder)) };
+        let window =
+            self.shared.config.keep_last.as_ref().map_or(Duration::ZERO, |keep| keep.window);
+        let Some(ring) = &self.ring else {
+            return Err(io::Error::other(Error::NotAFlightRecorder));
+        };
         Dump {
             file: &self.log.file,
             ring,
@@ -393,12 +430,15 @@ impl Sealer {
             file_number,
             created_tick: pair.tick_after,
             created_wall_ns: pair.wall_ns,
-            ..current.clone()
+            ..*current
         };
         let created = TraceFile::create(&path, header).and_then(|file| {
             let file = Arc::new(file);
             let mut log = Log::new(Arc::clone(&file));
-            let names_in_file = self.begin(&mut log).map_err(Error::io(&path, "write"))?;
+            let begun = self.begin(&mut log).inspect_err(|_| {
+                let _ = fs::remove_file(&path);
+            });
+            let names_in_file = begun.map_err(Error::io(&path, "write"))?;
             Ok((log, NextFile { file, names_in_file }))
         });
         match created {
@@ -409,27 +449,35 @@ impl Sealer {
                 self.shared.has_next_file.store(true, Ordering::Release);
                 self.shared.wake_drain();
             }
-            Err(error) => {
-                let _ = fs::remove_file(&path);
-                self.shared.note(Problem::CannotRotate(error.to_string()));
-            }
+            Err(error) => self.shared.note(Problem::CannotRotate(error.to_string())),
+        }
+    }
+
+    /// Removes a next file that the drain did not come to.
+    fn remove_unused_file(&mut self) {
+        if let Some(unused) = lock(&self.shared.next_file).take() {
+            let _ = fs::remove_file(&unused.file.path);
+            self.next_log = None;
         }
     }
 
     /// The drain has left the old file and all its slots are sealed.
     fn enter_next_file(&mut self) {
-        let (Some(next), Some((edition, vitals))) = (self.next_log.take(), lock(&self.shared.left_file).take())
+        let (Some(next), Some((edition, vitals))) =
+            (self.next_log.take(), lock(&self.shared.left_file).take())
         else {
             return;
         };
         let old = std::mem::replace(&mut self.log, next);
+        // Only now: until all of it was sealed, the log might have ended anywhere.
+        old.file.write_vitals(edition, &vitals);
         self.compact(&old, edition, &vitals);
     }
 
     fn compact(&self, log: &Log, edition: u64, vitals: &Vitals) {
         if log.end <= COMPACT_UP_TO
             && log.file.header.layout.ring_length == 0
-            && log.file.fate() == Fate::Fine
+            && log.file.fate(log.end) == Fate::Fine
             && let Err(error) = log.file.compact(log.end, edition, vitals)
         {
             self.shared.note(Problem::NotCompacted(error.to_string()));
@@ -439,6 +487,8 @@ impl Sealer {
     /// After drain and sealer have ended: open spans, the last vitals, and the
     /// file without its work areas.
     pub(crate) fn finish(mut self, remains: &Remains) -> (PathBuf, Vitals) {
+        self.check_file();
+        self.remove_unused_file();
         let file = Arc::clone(&self.log.file);
         let mut complete = file.full_slots() == 0;
         if !remains.open.is_empty() {
@@ -452,6 +502,9 @@ impl Sealer {
         let mut vitals = remains.vitals;
         vitals.bytes = self.shared.bytes.load(Ordering::Relaxed);
         vitals.overwritten = self.shared.overwritten.load(Ordering::Relaxed);
+        if last_words::file_was_truncated() && vitals.state == RecordingState::Finished {
+            vitals.state = RecordingState::GivenUp;
+        }
         let edition = remains.edition + 1;
         file.write_vitals(edition, &vitals);
         if complete && vitals.state == RecordingState::Finished {

@@ -120,7 +120,8 @@ impl Shared {
     /// Notes a problem, each kind once.
     pub(crate) fn note(&self, problem: Problem) {
         let mut problems = lock(&self.problems);
-        let same = |known: &Problem| std::mem::discriminant(known) == std::mem::discriminant(&problem);
+        let same =
+            |known: &Problem| std::mem::discriminant(known) == std::mem::discriminant(&problem);
         if !problems.iter().any(same) {
             problems.push(problem);
         }

@@ -86,7 +86,16 @@ impl Span {
         let track = this.track();
         let start = this.now();
         let place = this.in_flight.enter(start, name & !LOOK_CLOSER);
-        Span { lane, site, start, name, track, place, status: Status::UNKNOWN, not_send: PhantomData }
+        Span {
+            lane,
+            site,
+            start,
+            name,
+            track,
+            place,
+            status: Status::UNKNOWN,
+            not_send: PhantomData,
+        }
     }
 
     /// Marks the span as failed.
@@ -121,7 +130,13 @@ impl Span {
         let end = lane.now();
         let record = |name| span_record(self.start, end, name, self.track, self.place, self.status);
         if lane.track() != self.track || self.name & LOOK_CLOSER != 0 {
-            return close_closer(lane, self.site, record(self.name & !LOOK_CLOSER), self.place, fields);
+            return close_closer(
+                lane,
+                self.site,
+                record(self.name & !LOOK_CLOSER),
+                self.place,
+                fields,
+            );
         }
         let record = record(self.name);
         // Record first, leave second: whoever looks in between finds the span
@@ -218,7 +233,11 @@ impl<'a, const N: usize> SpanWith<'a, N> {
     /// For the macros.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn enter_in(thread: &ThreadHandle, site: &'static CallSite, values: [Value<'a>; N]) -> Self {
+    pub fn enter_in(
+        thread: &ThreadHandle,
+        site: &'static CallSite,
+        values: [Value<'a>; N],
+    ) -> Self {
         Self::new(Span::enter_in(thread, site), site, values)
     }
 

@@ -124,7 +124,10 @@ impl TraceFile {
 
     /// Drain only: takes a free raw slot into use. A sequence number is taken only
     /// if there is one: a number that nobody uses would read as a missing chunk.
-    pub(crate) fn take_slot(self: &Arc<Self>, next_sequence: impl FnOnce() -> u64) -> Option<OpenSlot> {
+    pub(crate) fn take_slot(
+        self: &Arc<Self>,
+        next_sequence: impl FnOnce() -> u64,
+    ) -> Option<OpenSlot> {
         // Acquire, with the Release in `free_slot`: the sealer has read all of it.
         let index = self.slots.iter().position(|slot| slot.state.load(Acquire) == FREE)?;
         let sequence = next_sequence();
@@ -135,7 +138,12 @@ impl TraceFile {
         let bytes = unsafe { self.part(offset, length) };
         // SAFETY: `OpenSlot` keeps the file, and with it the map, alive for as long as the writer.
         let bytes: &'static mut [u8] = unsafe { &mut *std::ptr::from_mut(bytes) };
-        Some(OpenSlot { writer: SlotWriter::begin(bytes, sequence), index, sequence, file: Arc::clone(self) })
+        Some(OpenSlot {
+            writer: SlotWriter::begin(bytes, sequence),
+            index,
+            sequence,
+            file: Arc::clone(self),
+        })
     }
 
     /// Sealer only: the full slot with the lowest sequence number.
@@ -210,6 +218,13 @@ impl TraceFile {
         self.file.write_all_at(header, offset)
     }
 
+    /// Sealer only: takes back what a failed append may have left at the end of the log.
+    pub(crate) fn take_back(&self, log_end: u64) {
+        if self.file.metadata().is_ok_and(|ours| ours.len() > log_end) {
+            let _ = self.file.set_len(log_end); // what stays is without a header
+        }
+    }
+
     /// Sealer only: makes sure that nobody takes a chunk there for valid.
     pub(crate) fn invalidate_chunk(&self, offset: u64) -> io::Result<()> {
         self.file.write_all_at(&[0; 8], offset)
@@ -220,11 +235,19 @@ impl TraceFile {
         self.file.read_exact_at(bytes, offset)
     }
 
-    /// What has become of the file under its path.
-    pub(crate) fn fate(&self) -> Fate {
+    /// What has become of the file under its path, when chunks up to `log_end` were written.
+    pub(crate) fn fate(&self, log_end: u64) -> Fate {
         let Ok(ours) = self.file.metadata() else { return Fate::Fine };
-        if ours.len() < self.header.layout.log_offset {
+        // A file that is as long as it should be may have been shorter before the
+        // last write made it so; then there are zeros where its first chunk was.
+        let log = self.header.layout.log_offset;
+        let mut first = [1; 8];
+        let gone = log_end > log && self.read_at(&mut first, log).is_ok() && first == [0; 8];
+        if ours.len() < self.header.layout.mapped_length() || gone {
             return Fate::Truncated;
+        }
+        if ours.len() < log_end {
+            return Fate::Shortened;
         }
         match fs::metadata(&self.path) {
             Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Fate::Fine,
@@ -237,7 +260,7 @@ impl TraceFile {
     ///
     /// A kill at any point leaves the one or the other, both complete.
     pub(crate) fn compact(&self, log_end: u64, edition: u64, vitals: &Vitals) -> io::Result<()> {
-        let mut header = self.header.clone();
+        let mut header = self.header;
         header.layout = ringscope_format::Layout::finished();
         let mut first_page = vec![0; HEADER_LENGTH as usize];
         let bytes = header.to_bytes();
@@ -276,6 +299,9 @@ impl Drop for TraceFile {
 pub(crate) enum Fate {
     Fine,
     Removed,
+    /// Some chunks are gone; what follows is written behind the gap.
+    Shortened,
+    /// What is mapped is gone.
     Truncated,
 }
 

@@ -52,8 +52,12 @@ pub(crate) struct Figures {
     /// Trials in which every thread's stack was one that it held.
     in_flight_matched: u64,
     in_flight_max_age_ms: f64,
-    /// Spans that follow a missing one of the same thread.
+    /// Open spans that the traces show, a trial.
+    in_flight_spans: f64,
+    /// Spans that are missing although a later one of their thread is there,
     holes: u64,
+    /// of which so many were counted as lost, for want of room in a ring.
+    lost_counted: u64,
     spans_checked: u64,
     median_spans_per_s: f64,
     omitted: Vec<String>,
@@ -92,6 +96,7 @@ pub(crate) fn run(quick: bool, trials: u64, seed: Option<u64>, scratch: &Path) -
     let lost: Vec<f64> = verdicts.iter().map(|verdict| verdict.lost_ms).collect();
     let rates: Vec<f64> = verdicts.iter().map(|verdict| verdict.spans_per_s).collect();
     let most = |of: fn(&Verdict) -> f64| verdicts.iter().map(of).fold(0.0, f64::max);
+    let shown: u64 = verdicts.iter().map(|verdict| verdict.open_shown).sum();
     let omitted = (made < trials).then(|| format!("{} of {trials} trials", trials - made));
     Ok(Figures {
         machine: Machine::describe(scratch),
@@ -105,7 +110,9 @@ pub(crate) fn run(quick: bool, trials: u64, seed: Option<u64>, scratch: &Path) -
         in_flight_matched: verdicts.iter().filter(|verdict| verdict.stacks_wrong == 0).count()
             as u64,
         in_flight_max_age_ms: most(|verdict| verdict.stack_age_ms),
+        in_flight_spans: shown as f64 / verdicts.len().max(1) as f64,
         holes: verdicts.iter().map(|verdict| verdict.holes).sum(),
+        lost_counted: verdicts.iter().map(|verdict| verdict.admitted).sum(),
         spans_checked: verdicts.iter().map(|verdict| verdict.spans).sum(),
         median_spans_per_s: median(&rates).unwrap_or(0.0).round(),
         omitted: omitted.into_iter().collect(),
@@ -170,10 +177,12 @@ pub(crate) fn table(figures: &Figures) -> String {
         ("trials", trials.to_string(), "200"),
         ("traces that opened", figures.opened.to_string(), "all"),
         ("spans there twice", figures.doubled.to_string(), "0"),
-        ("spans that follow a missing one", figures.holes.to_string(), "0"),
+        ("spans missing in between", figures.holes.to_string(), "0"),
+        ("spans counted as lost", figures.lost_counted.to_string(), "0"),
         ("last moments lost, 95 % of trials", format!("{:.2} ms", figures.p95_lost_ms), "10"),
         ("last moments lost, at most", format!("{:.2} ms", figures.max_lost_ms), "10"),
         ("trials whose stacks were held", figures.in_flight_matched.to_string(), "all"),
+        ("open spans shown a trial", format!("{:.1}", figures.in_flight_spans), ""),
         ("age of those stacks, at most", format!("{:.2} ms", figures.in_flight_max_age_ms), "10"),
         (
             "rate, 4 threads together",

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use ringscope_format::{Columns, Kind, OwnedValue, parse_slots};
+use ringscope_format::{Columns, Kind, Loss, OwnedValue, Vitals, parse_slots};
 
 use super::load::NAMES;
 
@@ -37,6 +37,8 @@ pub(crate) struct Trace {
     pub(crate) spans: Vec<Recorded>,
     /// By track, outermost first.
     pub(crate) in_flight: HashMap<u32, Vec<OpenSpan>>,
+    /// Events that it says did not make it.
+    pub(crate) lost: u64,
 }
 
 /// Reads everything that can be read, as a user's tool would. A damaged chunk
@@ -54,7 +56,12 @@ pub(crate) fn read(path: &Path) -> Result<Trace> {
         })
         .collect();
 
-    let mut read = Trace::default();
+    // The same counts come twice, in the chunks and in the header; death may
+    // have come between the two.
+    let told = trace.losses().iter().filter(|loss| loss.class == Loss::LOST);
+    let told: u64 = told.map(|loss| loss.events).sum();
+    let lost = told.max(trace.vitals().map_or(0, Vitals::total_lost));
+    let mut read = Trace { lost, ..Trace::default() };
     for chunk in trace.chunks() {
         let batch = trace.decode(chunk, Columns::ALL)?;
         for (record, slots) in batch.records() {

@@ -4,7 +4,7 @@
 //! counter ticks on both sides, so nothing is converted before the end.
 
 use super::account::{Account, Step, THREADS};
-use super::load::thread_and_span;
+use super::load::{NAMES, thread_and_span};
 use super::trace::{OpenSpan, Trace};
 use crate::counter::TickRate;
 
@@ -18,11 +18,15 @@ pub(crate) struct Verdict {
     pub(crate) doubled: u64,
     /// Spans missing although a later one of the same thread is there.
     pub(crate) holes: u64,
+    /// Spans that the trace itself says were lost.
+    pub(crate) admitted: u64,
     /// Age at death of the oldest span that is missing.
     pub(crate) lost_ms: f64,
     /// Threads whose stack in the trace is none that they held in the last
     /// [`LAST_TICK_MS`].
     pub(crate) stacks_wrong: u64,
+    /// Open spans that the trace shows, all threads together.
+    pub(crate) open_shown: u64,
     /// How long before death the stacks in the trace were last held, at most.
     pub(crate) stack_age_ms: f64,
     /// What was wrong, in words, the first of each kind.
@@ -50,22 +54,30 @@ pub(crate) fn judge(account: &Account, trace: &Trace, rate: TickRate) -> Verdict
     let mut lives: Vec<Vec<Life>> = threads.iter().map(|steps| lives(steps)).collect();
     let tracks = check_spans(&mut lives, trace, &mut verdict);
 
+    let mut first_hole = None;
     for (thread, steps) in threads.iter().enumerate() {
-        let mut oldest_missing = None;
-        for step in steps.iter().filter(|step| !step.opens && step.after.is_some()) {
-            verdict.spans += 1;
-            if lives[thread][step.span as usize].recorded == 0 {
-                oldest_missing.get_or_insert(step.before);
-            } else if oldest_missing.is_some() {
-                verdict.holes += 1;
-            }
+        let closed: Vec<&Step> =
+            steps.iter().filter(|step| !step.opens && step.after.is_some()).collect();
+        let is_there = |step: &&&Step| lives[thread][step.span as usize].recorded > 0;
+        // A ring is emptied in order, so what death took is at the end.
+        let end = closed.iter().rposition(|step| is_there(&step)).map_or(0, |last| last + 1);
+        verdict.spans += closed.len() as u64;
+        let mut holes = closed[..end].iter().filter(|step| !is_there(step));
+        if let Some(step) = holes.next() {
+            verdict.holes += 1 + holes.count() as u64;
+            first_hole.get_or_insert_with(|| {
+                let (name, ms) = (NAMES[usize::from(step.level)], ms_before_death(step.before));
+                format!("{name} {} of thread {thread}, {ms:.2} ms before the end", step.span)
+            });
         }
-        if let Some(before) = oldest_missing {
-            verdict.lost_ms = verdict.lost_ms.max(ms_before_death(before));
+        if let Some(first) = closed.get(end) {
+            verdict.lost_ms = verdict.lost_ms.max(ms_before_death(first.before));
         }
 
+        let track = tracks[thread].or_else(|| track_by_stack(steps, trace, &tracks));
         let stack: &[OpenSpan] =
-            tracks[thread].and_then(|track| trace.in_flight.get(&track)).map_or(&[], Vec::as_slice);
+            track.and_then(|track| trace.in_flight.get(&track)).map_or(&[], Vec::as_slice);
+        verdict.open_shown += stack.len() as u64;
         match last_held(steps, stack, death) {
             Some(held) if ms_before_death(held) <= LAST_TICK_MS => {
                 verdict.stack_age_ms = verdict.stack_age_ms.max(ms_before_death(held));
@@ -84,8 +96,13 @@ pub(crate) fn judge(account: &Account, trace: &Trace, rate: TickRate) -> Verdict
     if verdict.doubled > 0 {
         verdict.faults.push(format!("{} spans are there twice", verdict.doubled));
     }
-    if verdict.holes > 0 {
-        verdict.faults.push(format!("{} spans follow a missing one", verdict.holes));
+    verdict.admitted = trace.lost;
+    if verdict.holes > verdict.admitted {
+        let (holes, admitted) = (verdict.holes, verdict.admitted);
+        verdict.faults.push(format!(
+            "{holes} spans are missing before one that is there, first {}; the trace admits {admitted}",
+            first_hole.unwrap_or_default()
+        ));
     }
     verdict
 }
@@ -145,6 +162,18 @@ fn check_spans(
 /// Whether `ticks` lies within a step.
 fn during(step: &Step, ticks: u64) -> bool {
     ticks >= step.before && step.after.is_none_or(|after| ticks <= after)
+}
+
+/// The track of a thread none of whose spans got into the trace: one that is
+/// nobody else's and whose outermost open span this thread opened.
+fn track_by_stack(steps: &[Step], trace: &Trace, known: &[Option<u32>]) -> Option<u32> {
+    let opened = |span: &OpenSpan| {
+        steps
+            .iter()
+            .any(|step| step.opens && span.level == Some(step.level) && during(step, span.start))
+    };
+    let mut others = trace.in_flight.iter().filter(|(track, _)| !known.contains(&Some(**track)));
+    others.find(|(_, stack)| stack.first().is_some_and(opened)).map(|(track, _)| *track)
 }
 
 /// When a thread was last inside exactly these spans: `death` if it still was,

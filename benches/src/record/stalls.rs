@@ -14,6 +14,7 @@ use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use rustix::process::getppid;
 use serde::{Deserialize, Serialize};
 
 use super::subject::Subject;
@@ -96,7 +97,8 @@ impl Drop for Disturbance {
     }
 }
 
-/// The writing process. Returns only on an error such as a full disk.
+/// The writing process. Ends with an error such as a full disk, or when whoever
+/// started it is gone.
 pub(crate) fn disturb(dir: &Path) -> Result<()> {
     let path = dir.join("disturbance");
     // Random-looking, so that no layer below gets away with compressing it.
@@ -108,10 +110,14 @@ pub(crate) fn disturb(dir: &Path) -> Result<()> {
         })
         .collect();
     let mut announced = false;
+    let parent = getppid();
     loop {
         let mut file = File::create(&path).with_context(|| path.display().to_string())?;
         let mut written = 0;
         while written < FILE_BYTES {
+            if getppid() != parent {
+                return Ok(());
+            }
             file.write_all(&piece)?;
             if !announced {
                 println!("writing");

@@ -112,7 +112,7 @@ impl Why {
             Why::Unpacking => "it does not unpack to its size",
             Why::Entries => "an entry that is cut off or too large",
             Why::Units => "a batch that is not whole events",
-            Why::Gap => "its neighbours are there and it is not",
+            Why::Gap => "missing between chunks that are there",
             Why::Unreadable => "the system could not read it",
             Why::TooManyTables => "larger than the format allows, taken together",
         }
@@ -162,7 +162,9 @@ impl fmt::Display for Damage {
                 write!(f, "{what} chunk {sequence} at byte {at:#x}: {why}; no event is lost")
             }
             Damaged::Chunks { sequences, events } => {
-                if self.bytes.is_empty() {
+                if self.bytes.is_empty() && sequences.is_empty() {
+                    write!(f, "end of the file at byte {at:#x}: chunks are missing")?;
+                } else if self.bytes.is_empty() {
                     write!(f, "{} before byte {at:#x}: {why}", list(sequences))?;
                 } else {
                     let length = self.bytes.end - at;

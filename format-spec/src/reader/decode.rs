@@ -25,10 +25,28 @@ pub(crate) struct Sealed<'a> {
     pub(crate) sections: &'a [SectionEntry],
 }
 
+/// Unpacks zstd frames. Its context is made for the first of them.
+#[derive(Default)]
+pub(crate) struct Unpacker(Option<zstd::bulk::Decompressor<'static>>);
+
+impl Unpacker {
+    /// Unpacks a frame that should fill `raw`.
+    pub(crate) fn unpack(&mut self, stored: &[u8], raw: &mut [u8]) -> Result<(), Why> {
+        if self.0.is_none() {
+            self.0 = Some(zstd::bulk::Decompressor::new().map_err(|_| Why::Unpacking)?);
+        }
+        let length = self.0.as_mut().map(|context| context.decompress_to_buffer(stored, raw));
+        match length {
+            Some(Ok(length)) if length == raw.len() => Ok(()),
+            _ => Err(Why::Unpacking),
+        }
+    }
+}
+
 /// Memory that is kept from chunk to chunk.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    zstd: Unpacker,
     stored: Vec<u8>,
     /// What part of the file `stored` holds.
     place: Range<u64>,
@@ -169,7 +187,7 @@ impl<S: Source> Decoder<'_, S> {
     fn read(&mut self, place: Range<u64>) -> Result<(), Error> {
         let length = (place.end - place.start) as usize;
         if self.scratch.stored.len() < length {
-            self.scratch.stored.resize(length, 0);
+            self.scratch.stored = vec![0; length];
         }
         self.scratch.place = 0..0;
         self.source.read_exact_at(&mut self.scratch.stored[..length], place.start)?;
@@ -199,13 +217,7 @@ impl<S: Source> Decoder<'_, S> {
         if crc32c::crc32c(stored) != entry.crc {
             return Err(refuse(Why::Checksum));
         }
-        if zstd.is_none() {
-            *zstd = Some(zstd::bulk::Decompressor::new().map_err(Error::Compressor)?);
-        }
-        if let Some(zstd) = zstd {
-            unpack_planes(&entry, stored, out, zstd, planes).map_err(refuse)?;
-        }
-        Ok(())
+        unpack_planes(&entry, stored, out, zstd, planes).map_err(refuse)
     }
 }
 
@@ -224,14 +236,14 @@ fn unpack_planes<T: Cell>(
     entry: &SectionEntry,
     stored: &[u8],
     out: &mut Vec<T>,
-    zstd: &mut zstd::bulk::Decompressor<'_>,
+    zstd: &mut Unpacker,
     unpacked: &mut Vec<u8>,
 ) -> Result<(), Why> {
     let items = entry.items as usize;
     let count = entry.planes.count_ones() as usize;
     let (lengths, mut packed) = stored.split_at_checked(4 * count).ok_or(Why::Lengths)?;
     if unpacked.len() < count * items {
-        unpacked.resize(count * items, 0);
+        *unpacked = vec![0; count * items];
     }
     let mut planes: [&[u8]; 8] = [&[]; 8];
     let mut shifts = [0; 8];
@@ -248,10 +260,8 @@ fn unpack_planes<T: Cell>(
         } else {
             let (plane, rest) = room.split_at_mut(items);
             room = rest;
-            match zstd.decompress_to_buffer(this, plane) {
-                Ok(length) if length == items => plane,
-                _ => return Err(Why::Unpacking),
-            }
+            zstd.unpack(this, plane)?;
+            plane
         };
     }
     if !packed.is_empty() {

@@ -4,6 +4,7 @@ use super::damage::{Damage, Damaged, Why};
 use super::walk::Hole;
 use crate::file_header::{FileHeader, Mode};
 use crate::vitals::{RecordingState, Vitals};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// What is known about the data chunks of a file.
@@ -19,15 +20,15 @@ pub(crate) struct Present<'a> {
 
 impl Present<'_> {
     /// The runs of sequence numbers that are missing between those that are
-    /// there, and the place of the chunk after each.
-    fn gaps(&self) -> Vec<(RangeInclusive<u64>, u64)> {
+    /// there, by their first: the last, and the place of the chunk after it.
+    fn gaps(&self) -> BTreeMap<u64, (u64, u64)> {
         // Sequences begin with 1, and only these files have the first.
         let first = self.header.mode == Mode::Full && self.header.file_number == 0;
-        let mut gaps = Vec::new();
+        let mut gaps = BTreeMap::new();
         let mut before = first.then_some(0);
         for (sequence, place) in self.chunks {
             if let Some(before) = before.filter(|before| before + 1 < *sequence) {
-                gaps.push((before + 1..=sequence - 1, *place));
+                gaps.insert(before + 1, (sequence - 1, *place));
             }
             before = Some(*sequence);
         }
@@ -39,18 +40,15 @@ impl Present<'_> {
     pub(crate) fn account(&self, damage: &mut Vec<Damage>, holes: &[Hole]) {
         let mut gaps = self.gaps();
         for hole in holes {
-            let inside = |gap: &RangeInclusive<u64>| {
-                hole.after.is_none_or(|after| *gap.start() > after)
-                    && hole.before.is_none_or(|before| *gap.end() < before)
-            };
-            let mut swallowed = Vec::new();
-            gaps.retain(|(gap, _)| {
-                let inside = inside(gap);
-                if inside {
-                    swallowed.push(gap.clone());
-                }
-                !inside
-            });
+            let first = hole.after.map_or(0, |after| after.saturating_add(1));
+            let inside = gaps
+                .range(first..)
+                .take_while(|(_, (last, _))| hole.before.is_none_or(|before| *last < before));
+            let swallowed: Vec<RangeInclusive<u64>> =
+                inside.map(|(first, (last, _))| *first..=*last).collect();
+            for gap in &swallowed {
+                gaps.remove(gap.start());
+            }
             if let Some(Damage { what: Damaged::Chunks { sequences, .. }, .. }) =
                 damage.get_mut(hole.damage)
             {
@@ -61,8 +59,8 @@ impl Present<'_> {
         if self.header.mode == Mode::Dump {
             gaps.clear();
         }
-        for (gap, place) in gaps {
-            let what = Damaged::Chunks { sequences: vec![gap], events: None };
+        for (first, (last, place)) in gaps {
+            let what = Damaged::Chunks { sequences: vec![first..=last], events: None };
             damage.push(Damage { bytes: place..place, what, why: Why::Gap });
         }
         self.count_events(damage);

@@ -39,7 +39,7 @@ impl Inventory {
         let mut raw = raw_area::read_raw_area(source, &header.layout, &mut damage);
         let mut tables = Tables::default();
         for held in &raw {
-            tables.absorb_raw_names(&held.content, held.bytes.clone());
+            tables.absorb_raw_names(&held.content, &held.bytes);
         }
 
         let mut chunks = Vec::new();
@@ -57,16 +57,18 @@ impl Inventory {
         let mut walker = Walker::new(source, header.recording);
         let layout = &header.layout;
         let file_end = walker.log(layout.log_offset, complete, &mut visit);
+        if file_end < layout.log_offset {
+            let what = Damaged::Area { name: "log area" };
+            damage.push(Damage { bytes: file_end..file_end, what, why: Why::CutOff });
+        }
         walker.ring(layout.ring_offset..layout.ring_offset + layout.ring_length, &mut visit);
 
         // A freed slot whose chunk is not there saves what was in that chunk. Only
         // where nothing is ever overwritten, though: elsewhere it may be long gone.
         let all_is_kept = header.mode == Mode::Full;
-        raw.retain(|held| {
-            !sealed.contains(&held.content.sequence) && (!held.freed || all_is_kept)
-        });
+        raw.retain(|held| !sealed.contains(&held.content.sequence) && (!held.freed || all_is_kept));
         for held in &raw {
-            tables.absorb_raw(&held.content, held.bytes.clone());
+            tables.absorb_raw(&held.content, &held.bytes);
             if !held.content.events.is_empty() {
                 chunks.push(ChunkInfo::raw(held.slot, &held.content));
             }

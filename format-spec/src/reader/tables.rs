@@ -3,12 +3,13 @@
 //! trace is opened.
 
 use super::damage::{Damage, Damaged, Why};
+use super::decode::Unpacker;
 use super::source::Source;
 use super::walk::Found;
 use crate::chunk::{ChunkKind, SectionEntry, encoding, section};
 use crate::clock_fit::ClockPair;
 use crate::in_flight::OpenSpan;
-use crate::limits::{MAX_SECTION_BYTES, MAX_TABLE_BYTES};
+use crate::limits::{ENTRY_COST, MAX_SECTION_BYTES, MAX_TABLE_BYTES};
 use crate::losses::Loss;
 use crate::names::Names;
 use crate::raw_content::RawContent;
@@ -41,10 +42,10 @@ pub(crate) struct Tables {
     pub(crate) clock_pairs: Vec<(u64, ClockPair)>,
     pub(crate) open: Vec<ToldOpen>,
     pub(crate) damage: Vec<Damage>,
-    /// Unpacked bytes so far, by kind of section.
-    taken: BTreeMap<u16, u64>,
+    budgets: Budgets,
     stored: Vec<u8>,
     raw: Vec<u8>,
+    zstd: Unpacker,
 }
 
 impl Tables {
@@ -83,17 +84,15 @@ impl Tables {
         if entry.raw as usize > MAX_SECTION_BYTES {
             return Err(Why::Lengths);
         }
-        let taken = self.taken.entry(entry.kind).or_default();
-        *taken += u64::from(entry.raw);
-        if *taken > MAX_TABLE_BYTES {
-            return Err(Why::TooManyTables);
-        }
         let mut stored = std::mem::take(&mut self.stored);
         let mut raw = std::mem::take(&mut self.raw);
-        let done = unpack(source, entry, offset, near, &mut stored, &mut raw).and_then(|table| {
-            self.absorb_table(entry.kind, found.header.sequence, found.header.last_tick, table)
-        });
-        (self.stored, self.raw) = (stored, raw);
+        let mut zstd = std::mem::take(&mut self.zstd);
+        let done = unpack(source, entry, offset, near, &mut stored, &mut raw, &mut zstd).and_then(
+            |table| {
+                self.absorb_table(entry.kind, found.header.sequence, found.header.last_tick, table)
+            },
+        );
+        (self.stored, self.raw, self.zstd) = (stored, raw, zstd);
         done
     }
 
@@ -106,10 +105,24 @@ impl Tables {
     ) -> Result<(), Why> {
         let left = match kind {
             section::NAMES => self.names.absorb(table),
-            section::METADATA => metadata::absorb(&mut self.metadata, table),
-            section::TRACKS => tracks::parse_tracks(table, |track| {
-                self.tracks.insert(track.id, track);
+            section::METADATA => metadata::parse_pairs(table, |key, value| {
+                let cost = (key.len() + value.len()) as u64;
+                let known = self.metadata.get(&key).map(|old| (key.len() + old.len()) as u64);
+                let fits = self.budgets.take(kind, cost, known);
+                if fits {
+                    self.metadata.insert(key, value);
+                }
+                fits
             }),
+            section::TRACKS => tracks::parse_tracks_while(table, |track| {
+                let known = self.tracks.get(&track.id).map(|old| old.name.len() as u64);
+                let fits = self.budgets.take(kind, track.name.len() as u64, known);
+                if fits {
+                    self.tracks.insert(track.id, track);
+                }
+                fits
+            }),
+            _ if !self.budgets.take(kind, table.len() as u64, None) => table.len(),
             section::CLOCK_PAIRS => {
                 rows(table, |pair: ClockPair| self.clock_pairs.push((sequence, pair)))
             }
@@ -125,34 +138,65 @@ impl Tables {
                 table.len() % OPEN_SPAN_ROW
             }
         };
-        if left > 0 { Err(Why::Entries) } else { Ok(()) }
+        match left {
+            0 => Ok(()),
+            _ if self.is_full(kind) => Err(Why::TooManyTables),
+            _ => Err(Why::Entries),
+        }
+    }
+
+    fn is_full(&self, kind: u16) -> bool {
+        self.budgets.is_full(kind) || (kind == section::NAMES && self.names.is_full())
     }
 
     /// Takes in the names of a raw slot. They may also be in a names chunk, with
     /// equal ids and texts.
-    pub(crate) fn absorb_raw_names(&mut self, content: &RawContent, place: Range<u64>) {
-        let left = self.names.absorb(&content.names);
-        self.note_raw(left, section::NAMES, content.sequence, place);
+    pub(crate) fn absorb_raw_names(&mut self, content: &RawContent, place: &Range<u64>) {
+        self.absorb_raw_table(section::NAMES, content.sequence, &content.names, place);
     }
 
     /// Takes in the other tables of a raw slot that no sealed chunk supersedes.
-    pub(crate) fn absorb_raw(&mut self, content: &RawContent, place: Range<u64>) {
-        let tables = [
-            (section::TRACKS, &content.tracks),
-            (section::CLOCK_PAIRS, &content.clocks),
-            (section::LOSSES, &content.losses),
-        ];
-        for (kind, table) in tables {
-            let done = self.absorb_table(kind, content.sequence, 0, table);
-            self.note_raw(usize::from(done.is_err()), kind, content.sequence, place.clone());
-        }
+    pub(crate) fn absorb_raw(&mut self, content: &RawContent, place: &Range<u64>) {
+        let sequence = content.sequence;
+        self.absorb_raw_table(section::TRACKS, sequence, &content.tracks, place);
+        self.absorb_raw_table(section::CLOCK_PAIRS, sequence, &content.clocks, place);
+        self.absorb_raw_table(section::LOSSES, sequence, &content.losses, place);
     }
 
-    fn note_raw(&mut self, left: usize, section: u16, sequence: u64, bytes: Range<u64>) {
-        if left > 0 {
+    fn absorb_raw_table(&mut self, section: u16, sequence: u64, table: &[u8], place: &Range<u64>) {
+        if let Err(why) = self.absorb_table(section, sequence, 0, table) {
             let what = Damaged::Table { sequence, section };
-            self.damage.push(Damage { bytes, what, why: Why::Entries });
+            self.damage.push(Damage { bytes: place.clone(), what, why });
         }
+    }
+}
+
+/// How much the tables of each kind hold, as the limits count it.
+#[derive(Default)]
+struct Budgets {
+    held: BTreeMap<u16, u64>,
+    full: Vec<u16>,
+}
+
+impl Budgets {
+    /// Takes `cost` bytes for an entry, instead of those of a copy that was `known`.
+    fn take(&mut self, kind: u16, cost: u64, known: Option<u64>) -> bool {
+        let single = matches!(kind, section::TRACKS | section::METADATA);
+        let entry = if single && known.is_none() { ENTRY_COST } else { 0 };
+        let held = self.held.entry(kind).or_default();
+        let after = held.saturating_sub(known.unwrap_or(0)).saturating_add(cost + entry);
+        if after > MAX_TABLE_BYTES {
+            if !self.full.contains(&kind) {
+                self.full.push(kind);
+            }
+            return false;
+        }
+        *held = after;
+        true
+    }
+
+    fn is_full(&self, kind: u16) -> bool {
+        self.full.contains(&kind)
     }
 }
 
@@ -169,6 +213,7 @@ fn unpack<'a, S: Source>(
     near: Option<&'a [u8]>,
     stored: &'a mut Vec<u8>,
     raw: &'a mut Vec<u8>,
+    zstd: &mut Unpacker,
 ) -> Result<&'a [u8], Why> {
     let bytes = match near {
         Some(bytes) => bytes,
@@ -185,11 +230,8 @@ fn unpack<'a, S: Source>(
         encoding::PLAIN if entry.raw == entry.stored => Ok(bytes),
         encoding::ZSTD => {
             raw.resize(entry.raw as usize, 0);
-            let length = zstd::bulk::decompress_to_buffer(bytes, raw.as_mut_slice());
-            match length {
-                Ok(length) if length == raw.len() => Ok(raw),
-                _ => Err(Why::Unpacking),
-            }
+            zstd.unpack(bytes, raw)?;
+            Ok(raw)
         }
         _ => Err(Why::Lengths),
     }

@@ -18,7 +18,7 @@ use crate::raw_content::RawContent;
 use crate::record::Record;
 use crate::tracks::Track;
 use crate::vitals::Vitals;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// A file that is being written may look damaged while it changes. Only what
 /// looks the same at the next look is damaged.
@@ -121,11 +121,10 @@ impl<S: Source> Trace<S> {
             }
             let before = inventory.damage;
             inventory = Inventory::take(&source, &header);
-            let same = inventory.damage == before;
-            inventory.damage.retain(|it| before.contains(it));
-            if same {
+            if inventory.damage == before {
                 break;
             }
+            inventory.damage.retain(|it| before.contains(it));
         }
         let tables = &mut inventory.tables;
         let tracks = std::mem::take(&mut tables.tracks).into_values().collect();
@@ -273,16 +272,15 @@ impl<S: Source> Trace<S> {
     /// cannot be decoded show nothing.
     pub fn in_flight(&self) -> Result<Vec<InFlight>, Error> {
         let mut stacks = self.open_spans();
-        let mut starts: HashMap<u64, Vec<(u32, u32)>> = HashMap::new();
-        for span in stacks.iter().flat_map(|stack| &stack.spans) {
-            starts.entry(span.start).or_default();
-        }
-        let mut sorted: Vec<u64> = starts.keys().copied().collect();
-        sorted.sort_unstable();
+        let open = || stacks.iter().flat_map(|stack| &stack.spans);
+        let wanted: HashSet<(u64, u32, u32)> = open().map(identity).collect();
+        let mut starts: Vec<u64> = open().map(|span| span.start).collect();
+        starts.sort_unstable();
+        let mut ended = HashSet::new();
         let mut batch = Batch::default();
         for chunk in self.chunks() {
-            let next = sorted.partition_point(|start| *start < chunk.first_tick);
-            if sorted.get(next).is_none_or(|start| *start > chunk.last_tick) {
+            let next = starts.partition_point(|start| *start < chunk.first_tick);
+            if starts.get(next).is_none_or(|start| *start > chunk.last_tick) {
                 continue;
             }
             let columns = Columns::START | Columns::NAME | Columns::TRACK;
@@ -290,20 +288,23 @@ impl<S: Source> Trace<S> {
                 Err(Error::Section { .. }) => continue,
                 done => done?,
             }
-            for (at, start) in batch.start.iter().enumerate() {
-                if let Some(ended) = starts.get_mut(start) {
-                    ended.push((batch.track[at], batch.name[at]));
-                }
-            }
+            let records = batch.start.iter().zip(&batch.track).zip(&batch.name);
+            let identities = records.map(|((start, track), name)| (*start, *track, *name));
+            ended.extend(identities.filter(|it| wanted.contains(it)));
         }
         for stack in &mut stacks {
             let before = stack.spans.len();
-            stack.spans.retain(|span| !starts[&span.start].contains(&(span.track, span.name)));
+            stack.spans.retain(|span| !ended.contains(&identity(span)));
             stack.depth = stack.depth.saturating_sub((before - stack.spans.len()) as u32);
         }
         stacks.retain(|stack| stack.depth > 0);
         Ok(stacks)
     }
+}
+
+/// What an open span and its record have in common.
+fn identity(span: &OpenSpan) -> (u64, u32, u32) {
+    (span.start, span.track, span.name)
 }
 
 /// Rows by the sequence of their chunk; those of one chunk stay in order.

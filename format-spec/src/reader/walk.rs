@@ -279,10 +279,12 @@ impl<'a, S: Source> Walker<'a, S> {
 
     /// The first intact chunk header of this recording at or after `at`.
     fn search(&mut self, mut at: u64, end: u64) -> Option<u64> {
-        self.block.resize(BLOCK + CHUNK_HEADER_LENGTH, 0);
-        while at + CHUNK_HEADER_LENGTH as u64 <= end {
+        while end.saturating_sub(at) >= CHUNK_HEADER_LENGTH as u64 {
             // Blocks overlap by a header, so that none is missed between them.
-            let length = (end - at).min(self.block.len() as u64) as usize;
+            let length = (end - at).min((BLOCK + CHUNK_HEADER_LENGTH) as u64) as usize;
+            if self.block.len() < length {
+                self.block = vec![0; length];
+            }
             let block = &mut self.block[..length];
             if self.source.read_exact_at(block, at).is_err() {
                 block.fill(0);

@@ -112,8 +112,11 @@ pub(crate) fn spans(sequence: u64, count: usize, tick: u64) -> RawContent {
     RawContent { sequence, events, ..RawContent::default() }
 }
 
+/// A record and its slots.
+pub(crate) type Event = (Record, Vec<Record>);
+
 /// All events of a trace, each with its slots; damaged chunks are left out.
-pub(crate) fn events<S: Source>(trace: &Trace<S>) -> Vec<(Record, Vec<Record>)> {
+pub(crate) fn events<S: Source>(trace: &Trace<S>) -> Vec<Event> {
     let mut events = Vec::new();
     for chunk in trace.chunks() {
         if let Ok(batch) = trace.decode(chunk, Columns::ALL) {
@@ -125,8 +128,8 @@ pub(crate) fn events<S: Source>(trace: &Trace<S>) -> Vec<(Record, Vec<Record>)> 
 }
 
 /// The events of these units.
-pub(crate) fn events_of(units: &[Record]) -> Vec<(Record, Vec<Record>)> {
-    let mut events: Vec<(Record, Vec<Record>)> = Vec::new();
+pub(crate) fn events_of(units: &[Record]) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::new();
     for unit in units {
         match events.last_mut() {
             Some((_, slots)) if unit.kind.is_slot() => slots.push(*unit),

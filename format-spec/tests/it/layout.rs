@@ -26,7 +26,6 @@ fn raw_slot_and_batch_have_every_field_where_the_format_says() {
     assert!(writer.push_bytes(BatchKind::Losses, 0x33, 0x44, b"payload"));
     assert_eq!(writer.room(), 20 - 4 - 2 - 1);
     writer.publish();
-    drop(writer);
 
     assert_eq!(&bytes[0..4], b"RSLT");
     assert_eq!(u32_at(&bytes, 4), 7);
@@ -77,7 +76,10 @@ fn column_that_is_all_zero_is_absent_and_one_that_is_constant_costs_its_entry() 
         .chunks(32)
         .map(|entry| u16::from_le_bytes([entry[0], entry[1]]))
         .collect();
-    assert_eq!((u16::from_le_bytes([chunk[34], chunk[35]]), kinds.as_slice()), (4, &[1, 2, 3, 6][..]));
+    assert_eq!(
+        (u16::from_le_bytes([chunk[34], chunk[35]]), kinds.as_slice()),
+        (4, &[1, 2, 3, 6][..])
+    );
     let name = &chunk[80 + 64..80 + 96];
     assert_eq!(name[0..4], [3, 0, 2, 0]);
     assert_eq!((u32_at(name, 4), u32_at(name, 8), u32_at(name, 12)), (1000, 0, 8000));

@@ -5,6 +5,7 @@ mod build;
 mod claims;
 mod damage;
 mod golden;
+mod golden_listing;
 mod hand_over;
 mod hot_path;
 mod layout;

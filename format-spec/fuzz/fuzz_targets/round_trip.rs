@@ -1,0 +1,217 @@
+//! Any events and tables from the writer to the reader, raw and sealed.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use ringscope_format::*;
+
+#[derive(Arbitrary, Debug)]
+struct Event {
+    start: u64,
+    value: u64,
+    name: u32,
+    track: u32,
+    link: u32,
+    kind: u8,
+    status: u8,
+    depth: u8,
+    value_type: u8,
+    fields: Vec<(u32, Field)>,
+    links: Vec<(u128, u32, u8)>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Field {
+    U64(u64),
+    F64(f64),
+    Bool(bool),
+    Text(String),
+}
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    Events(Vec<Event>, u8),
+    Name(u32, String),
+    CallSite(u32, u32),
+    Track(u32, u8, String),
+    Clock([u64; 2], [i64; 3]),
+    Loss(u32, u8, u64),
+    /// The next slot.
+    Seal(Vec<(u64, u64, u32, u32, u32)>),
+}
+
+const RECORDING: [u8; 16] = [7; 16];
+const UNITS: u32 = 4096;
+const SLOTS: u32 = 8;
+
+fuzz_target!(|steps: Vec<Step>| {
+    let header = |layout| FileHeader {
+        recording: RECORDING,
+        file_number: 0,
+        mode: Mode::Full,
+        pid: 1,
+        created_wall_ns: 0,
+        created_tick: 0,
+        counter: Counter::MonotonicNs,
+        nominal_hz: 1_000_000_000,
+        layout,
+    };
+    let live = Layout::live(1, SLOTS, UNITS, 0);
+    let mut raw = vec![0; live.log_offset as usize];
+    raw[..256].copy_from_slice(&header(live).to_bytes());
+    let mut sealed = vec![0; 4096];
+    sealed[..256].copy_from_slice(&header(Layout::finished()).to_bytes());
+    let mut encoder = ChunkEncoder::new(RECORDING).unwrap();
+    let mut expected: Vec<(Record, Vec<Record>)> = Vec::new();
+    let mut losses = Vec::new();
+
+    let mut steps = steps.into_iter().peekable();
+    for slot in 0..SLOTS {
+        if steps.peek().is_none() {
+            break;
+        }
+        let start = live.raw_offset as usize + (slot * live.raw_stride) as usize;
+        let bytes = &mut raw[start..start + live.raw_stride as usize];
+        let mut writer = SlotWriter::begin(bytes, u64::from(slot) + 1);
+        let mut open = Vec::new();
+        for step in steps.by_ref() {
+            match step {
+                Step::Seal(spans) => {
+                    open = spans;
+                    break;
+                }
+                Step::Events(events, split) => {
+                    push_events(&mut writer, events, split.into(), &mut expected);
+                }
+                other => push_table(&mut writer, other, &mut losses),
+            }
+        }
+        writer.publish();
+        let mut content = RawContent::default();
+        assert!(content.read_into(bytes));
+        assert_eq!((content.units_unreadable, content.batches_unknown), (0, 0));
+        if !content.names.is_empty() {
+            let chunk = encoder.names(u64::from(slot) + 1, &content.names).unwrap();
+            sealed.extend_from_slice(chunk);
+        }
+        let open: Vec<(OpenSpan, u32)> = open
+            .into_iter()
+            .map(|(start, id, name, track, depth)| (OpenSpan { start, id, name, track }, depth))
+            .collect();
+        sealed.extend_from_slice(encoder.data(&content, &open).unwrap());
+    }
+
+    let (raw, sealed) = (Trace::open(&raw[..]).unwrap(), Trace::open(&sealed[..]).unwrap());
+    for trace in [&raw, &sealed] {
+        assert_eq!(trace.damage(), []);
+        let mut events = Vec::new();
+        for chunk in trace.chunks() {
+            let batch = trace.decode(chunk, Columns::ALL).unwrap();
+            events.extend(batch.records().map(|(record, slots)| (record, slots.to_vec())));
+        }
+        assert_eq!(events, expected);
+        assert_eq!(trace.losses(), losses);
+        trace.in_flight().unwrap();
+    }
+    assert_eq!(raw.names(), sealed.names());
+    assert_eq!(raw.tracks(), sealed.tracks());
+    assert_eq!(raw.clock_pairs(), sealed.clock_pairs());
+});
+
+fn push_events(
+    writer: &mut SlotWriter<'_>,
+    events: Vec<Event>,
+    split: usize,
+    expected: &mut Vec<(Record, Vec<Record>)>,
+) {
+    let mut units = Vec::new();
+    for event in &events {
+        let fields: Vec<(u32, Value<'_>)> = event
+            .fields
+            .iter()
+            .map(|(key, field)| {
+                let value = match field {
+                    Field::U64(n) => Value::U64(*n),
+                    Field::F64(n) => Value::F64(*n),
+                    Field::Bool(b) => Value::Bool(*b),
+                    Field::Text(text) => Value::Text(text),
+                };
+                (*key, value)
+            })
+            .collect();
+        let links: Vec<Link> = event
+            .links
+            .iter()
+            .map(|(id, track, role)| Link { id: *id, track: *track, role: LinkRole(*role) })
+            .collect();
+        let slots = slots_needed(&fields, &links);
+        units.push(Record {
+            start: event.start,
+            value: event.value,
+            name: event.name,
+            track: event.track,
+            link: event.link,
+            kind: Kind(event.kind % 0x7F + 1),
+            status: Status(event.status),
+            depth: event.depth,
+            shape: slots as u8 | event.value_type << 5,
+        });
+        write_slots(&fields, &links, |slot| units.push(slot));
+        assert!(slots <= MAX_SLOTS);
+        let wide = too_wide(&fields, &links);
+        let details = parse_slots(&units[units.len() - slots..]);
+        assert!(wide || details.fields.len() == fields.len());
+    }
+    let taken = whole_events(&units, &[], writer.room());
+    let units = &units[..taken];
+    let (first, second) = units.split_at(split.min(taken));
+    assert_eq!(whole_events(first, second, taken), taken);
+    assert!(writer.push_events(1, 2, count_events(units), first, second));
+    for unit in units {
+        match expected.last_mut() {
+            Some((_, slots)) if unit.kind.is_slot() => slots.push(*unit),
+            _ => expected.push((*unit, Vec::new())),
+        }
+    }
+}
+
+fn push_table(writer: &mut SlotWriter<'_>, step: Step, losses: &mut Vec<Loss>) {
+    let mut bytes = Vec::new();
+    let kind = match step {
+        Step::Name(id, text) => {
+            push_name(&mut bytes, id, &text);
+            BatchKind::Names
+        }
+        Step::CallSite(id, line) => {
+            push_call_site(&mut bytes, id, line, 1, 2);
+            BatchKind::Names
+        }
+        Step::Track(id, kind, name) => {
+            push_track(&mut bytes, id, TrackKind::Unknown(kind | 8), 3, &name);
+            BatchKind::Tracks
+        }
+        Step::Clock([tick_before, tick_after], [mono_ns, wall_ns, boot_ns]) => {
+            let pair = ClockPair {
+                tick_before,
+                tick_after,
+                mono_ns,
+                wall_ns,
+                boot_ns,
+                track: 0,
+                unused: 0,
+            };
+            bytes.extend_from_slice(bytemuck::bytes_of(&pair));
+            BatchKind::ClockPairs
+        }
+        Step::Loss(track, cause, events) => {
+            let loss = Loss { track, class: Loss::LOST, cause, events, ..Loss::default() };
+            if bytes.len() / UNIT + 2 <= writer.room() {
+                losses.push(loss);
+            }
+            bytes.extend_from_slice(bytemuck::bytes_of(&loss));
+            BatchKind::Losses
+        }
+        Step::Events(..) | Step::Seal(..) => return,
+    };
+    writer.push_bytes(kind, 4, 1, &bytes);
+}

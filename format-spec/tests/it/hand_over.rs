@@ -1,0 +1,169 @@
+//! The hand-over from raw slot to sealed chunk, stopped after every step
+//! (SPEC 7.1): no event is lost, none is there twice.
+
+use crate::build::*;
+use ringscope_format::*;
+
+/// A file whose first chunk is sealed, and whose second is in a full slot.
+fn before() -> (TraceFile, Vec<Event>) {
+    let mut file = TraceFile::live(2, 400);
+    let (first, second) = (spans(1, 50, 1_000), spans(2, 60, 9_000));
+    file.append_names(1, &[(1, "child")]);
+    file.append_data(&first);
+    let mut names = Vec::new();
+    push_name(&mut names, 2, "parent");
+    let loss =
+        Loss { track: 1, class: Loss::LOST, cause: 1, events: 5, total: 5, ..Loss::default() };
+    let mut writer = SlotWriter::begin(file.slot(1), 2);
+    writer.push_bytes(BatchKind::Names, 5, 1, &names);
+    writer.push_bytes(BatchKind::Losses, 5, 1, bytemuck::bytes_of(&loss));
+    writer.push_events(0, 5, 60, &second.events, &[]);
+    writer.publish();
+    let mut expected = events_of(&first.events);
+    expected.extend(events_of(&second.events));
+    (file, expected)
+}
+
+fn check(file: &TraceFile, expected: &[Event], place: &str, step: &str) {
+    let trace = file.open();
+    assert_eq!(trace.damage(), [], "{step}");
+    assert_eq!(events(&trace), expected, "{step}");
+    assert_eq!(trace.names().get(1), Some("child"), "{step}");
+    assert_eq!(trace.names().get(2), Some("parent"), "{step}");
+    assert_eq!(trace.names().len(), 2, "{step}");
+    assert_eq!(trace.losses().len(), 1, "{step}");
+    let is_raw = matches!(trace.chunks()[1].place, Place::Raw { slot: 1 });
+    assert_eq!(is_raw, place == "raw", "{step}");
+}
+
+#[test]
+fn death_after_any_step_neither_loses_nor_doubles_an_event() {
+    let (mut file, expected) = before();
+    check(&file, &expected, "raw", "batches published");
+
+    let mut content = RawContent::default();
+    assert!(content.read_into(file.slot(1)));
+    // The writer went away with the test's borrow; marking is a store to the header.
+    file.slot(1)[16..20].copy_from_slice(&2_u32.to_le_bytes());
+    check(&file, &expected, "raw", "slot marked full");
+
+    let names = file.encoder.names(2, &content.names).unwrap().to_vec();
+    let at = file.append(&vec![0; names.len()]) as usize;
+    check(&file, &expected, "raw", "place for the names chunk made");
+    for written in (81..names.len()).step_by(7).chain([names.len()]) {
+        file.bytes[at + 80..at + written].copy_from_slice(&names[80..written]);
+        check(&file, &expected, "raw", "names chunk without its header");
+    }
+    file.bytes[at..at + 80].copy_from_slice(&names[..80]);
+    check(&file, &expected, "raw", "names chunk appended");
+
+    let chunk = file.encoder.data(&content, &[]).unwrap().to_vec();
+    let at = file.bytes.len();
+    for length in [1, 64, 79, 80, 81, 200, chunk.len() - 1] {
+        let mut cut = vec![0; length];
+        let payload = length.max(80) - 80;
+        cut[length - payload..].copy_from_slice(&chunk[80..80 + payload]);
+        file.bytes.extend(cut);
+        check(&file, &expected, "raw", "part of the payload written");
+        file.bytes.truncate(at);
+    }
+    file.bytes.resize(at + 80, 0);
+    file.bytes.extend_from_slice(&chunk[80..]);
+    check(&file, &expected, "raw", "payload of the data chunk written");
+    file.bytes[at..at + 80].copy_from_slice(&chunk[..80]);
+    check(&file, &expected, "sealed", "header of the data chunk written");
+    mark_free(file.slot(1));
+    check(&file, &expected, "sealed", "slot marked free");
+    SlotWriter::begin(file.slot(1), 3).publish();
+    check(&file, &expected, "sealed", "slot taken into use again");
+}
+
+#[test]
+fn header_cut_at_the_end_of_a_page_is_an_unfinished_append() {
+    let (mut file, expected) = before();
+    let mut content = RawContent::default();
+    assert!(content.read_into(file.slot(1)));
+    // Chunks of names, of 128 and 192 bytes, up to where a header lies across two pages.
+    let (mut sequence, mut long) = (2, Vec::new());
+    push_name(&mut long, 2, "parent");
+    push_call_site(&mut long, 2, 1, 1, 1);
+    push_call_site(&mut long, 2, 2, 1, 1);
+    while file.bytes.len() % 4096 != 4032 {
+        let odd = file.bytes.len() % 128 == 4032 % 128;
+        let chunk = file.encoder.names(sequence, if odd { &[] } else { &long }).unwrap().to_vec();
+        assert_eq!(chunk.len(), if odd { 128 } else { 192 });
+        file.append(&chunk);
+        sequence += 1;
+    }
+    let at = file.bytes.len();
+    let chunk = file.encoder.data(&content, &[]).unwrap().to_vec();
+    file.append(&chunk);
+    file.bytes[at + 64..at + 80].fill(0);
+    check(&file, &expected, "raw", "first page of the header written");
+    file.bytes[at + 10] ^= 1;
+    check(&file, &expected, "raw", "whatever it says");
+    file.bytes[at + 79] = 1;
+    let trace = file.open();
+    assert_eq!(trace.damage().len(), 1, "but only if nothing of the second page was written");
+    assert_eq!(events(&trace), expected);
+}
+
+#[test]
+fn batch_left_over_from_the_last_use_of_a_slot_does_not_come_back() {
+    let mut file = TraceFile::live(1, 400);
+    let old = spans(1, 50, 1_000);
+    let mut writer = SlotWriter::begin(file.slot(0), 1);
+    writer.push_events(0, 5, 25, &old.events[..25], &[]);
+    writer.push_events(0, 5, 25, &old.events[25..], &[]);
+    writer.publish();
+    file.append_data(&old);
+    mark_free(file.slot(0));
+    let new = spans(2, 25, 5_000);
+    let mut writer = SlotWriter::begin(file.slot(0), 2);
+    writer.push_events(0, 5, 25, &new.events, &[]);
+    writer.publish();
+    // A header that claims one batch more finds the old one behind the new.
+    file.slot(0)[20..24].copy_from_slice(&52_u32.to_le_bytes());
+    let trace = file.open();
+    let mut expected = events_of(&old.events);
+    expected.extend(events_of(&new.events));
+    assert_eq!(events(&trace), expected);
+    assert_eq!(trace.damage().len(), 1);
+    assert_eq!(
+        trace.damage()[0].to_string(),
+        "raw slot 0 (chunk 2) at byte 0x3000: a batch that is not whole events; \
+         26 units of 32 are lost, what comes before them is intact"
+    );
+}
+
+#[test]
+fn raw_slot_with_another_sequence_in_its_header_does_not_double_its_events() {
+    let (mut file, _) = before();
+    let content = spans(2, 60, 9_000);
+    file.append_data(&content);
+    file.slot(1)[8] = 77;
+    let trace = file.open();
+    assert_eq!(events(&trace).len(), 50 + 60);
+    assert!(!trace.damage().is_empty());
+}
+
+#[test]
+fn freed_slot_saves_the_events_of_a_chunk_that_was_damaged_later() {
+    let (mut file, expected) = before();
+    let mut content = RawContent::default();
+    assert!(content.read_into(file.slot(1)));
+    let at = file.append_data(&content) as usize;
+    mark_free(file.slot(1));
+    check(&file, &expected, "sealed", "as it should be");
+    let third = spans(3, 10, 90_000);
+    file.append_data(&third);
+    for byte in [at + 3, at + 30, at + 85] {
+        file.bytes[byte] ^= 4;
+        let trace = file.open();
+        let mut all = expected.clone();
+        all.extend(events_of(&third.events));
+        assert_eq!(events(&trace), all);
+        assert_eq!(trace.damage().len(), 1);
+        file.bytes[byte] ^= 4;
+    }
+}

@@ -1,0 +1,303 @@
+//! A process dies; the file tells what it did until then.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI32, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use ringscope::{Recorder, event, span};
+use ringscope_format::{OwnedValue, RecordingState};
+
+use crate::{
+    child::{End, Scene, child, wait_until},
+    posix,
+    told::Told,
+};
+
+/// Records a thousand steps, is inside of two spans, and dies before the drain has seen much of it.
+fn dying(scene: &Scene, die: impl FnOnce()) {
+    let tick = Duration::from_millis(20);
+    let recorder = scene.builder().ticks(tick, tick).start().unwrap();
+    std::mem::forget(recorder);
+    (0..1_000_u64).for_each(|i| drop(span!("step", i = i)));
+    let _outer = span!("outer");
+    let _inner = span!("inner", x = 1_u8);
+    die();
+}
+
+/// Everything that `dying` did is in the file.
+#[track_caller]
+fn told_everything(end: &End, signal: i32) -> Told {
+    let told = end.trace();
+    told.adds_up().losses_add_up();
+    assert_eq!(told.vitals().state, RecordingState::FatalSignal);
+    assert_eq!(i32::from(told.vitals().signal), signal);
+    assert_eq!(told.vitals().produced(), 1_000);
+    assert!(told.named("step").iter().map(|step| step.number("i")).eq(0..1_000));
+    assert_eq!(stacks(&told), [(2, vec!["outer".to_owned(), "inner".to_owned()])]);
+    told
+}
+
+fn stacks(told: &Told) -> Vec<(u32, Vec<String>)> {
+    told.open().into_values().collect()
+}
+
+#[test]
+fn an_abort_leaves_everything() {
+    let end = child(|scene| dying(scene, || std::process::abort())).run();
+    told_everything(&end.died_of(libc::SIGABRT), libc::SIGABRT);
+}
+
+#[test]
+fn a_segmentation_fault_leaves_everything() {
+    let end = child(|scene| dying(scene, || posix::segfault())).run();
+    told_everything(&end.died_of(libc::SIGSEGV), libc::SIGSEGV);
+}
+
+#[test]
+fn fatal_signals_sent_from_outside_take_their_course() {
+    for signal in [libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
+        let end = child(|scene| {
+            let signal = scene.argument().parse().unwrap();
+            dying(scene, || {
+                posix::raise(signal);
+                thread::sleep(Duration::from_secs(60));
+            });
+        });
+        told_everything(&end.argument(signal).run().died_of(signal), signal);
+    }
+}
+
+#[test]
+fn a_stack_overflow_leaves_everything_and_is_still_reported() {
+    #[allow(unconditional_recursion)]
+    fn overflow(bytes: [u8; 512]) -> u8 {
+        std::hint::black_box(overflow(std::hint::black_box(bytes)))
+            .wrapping_add(std::hint::black_box(bytes)[1])
+    }
+    let end = child(|scene| dying(scene, || assert_eq!(overflow([0; 512]), 0))).run();
+    // As without us: std reports it, then aborts.
+    let end = end.died_of(libc::SIGABRT);
+    assert!(end.stderr.contains("has overflowed its stack"), "{}", end.stderr);
+    let told = end.trace();
+    told.adds_up().losses_add_up();
+    assert_eq!(told.vitals().state, RecordingState::FatalSignal);
+    assert_eq!(told.named("step").len(), 1_000);
+    assert_eq!(stacks(&told), [(2, vec!["outer".to_owned(), "inner".to_owned()])]);
+}
+
+#[test]
+fn without_the_handlers_a_fault_still_leaves_what_was_drained() {
+    let end = child(|scene| {
+        let recorder = scene.builder().on_fatal_signal(false).start().unwrap();
+        (0..1_000_u64).for_each(|i| drop(span!("step", i = i)));
+        assert!(recorder.flush());
+        posix::segfault();
+    });
+    let told = end.run().died_of(libc::SIGSEGV).trace();
+    assert_eq!(told.vitals().state, RecordingState::Recording);
+    assert_eq!(told.events.len(), 1_000);
+}
+
+static CALLED_WITH: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn exit_with_17(signal: i32) {
+    CALLED_WITH.store(signal, Ordering::Relaxed);
+    posix::exit_at_once(17);
+}
+
+extern "C" fn note(signal: i32) {
+    CALLED_WITH.store(signal, Ordering::Relaxed);
+}
+
+#[test]
+fn the_programs_own_handler_is_still_called() {
+    let end = child(|scene| {
+        posix::handle(libc::SIGSEGV, exit_with_17);
+        dying(scene, || posix::segfault());
+    });
+    told_everything(&end.run().exited_with(17), libc::SIGSEGV);
+}
+
+#[test]
+fn signals_that_are_not_fatal_are_left_alone() {
+    let end = child(|scene| {
+        posix::handle(libc::SIGUSR1, note);
+        let recorder = scene.builder().start().unwrap();
+        drop(span!("before"));
+        posix::raise(libc::SIGUSR1);
+        wait_until("the handler ran", || CALLED_WITH.load(Ordering::Relaxed) == libc::SIGUSR1);
+        drop(span!("after"));
+        assert_eq!(recorder.finish().unwrap().stored, 2);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn handlers_are_as_before_once_the_recording_is_over() {
+    let end = child(|scene| {
+        posix::handle(libc::SIGABRT, exit_with_17);
+        let recorder = scene.builder().start().unwrap();
+        drop(span!("step"));
+        recorder.finish().unwrap();
+        std::process::abort();
+    });
+    end.run().exited_with(17).trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn a_panic_is_recorded_and_unwinding_finishes_the_recording() {
+    let end = child(|scene| {
+        let _recorder = scene.builder().start().unwrap();
+        let _outer = span!("outer");
+        drop(span!("step"));
+        panic!("out of {}", "cheese");
+    });
+    // As any test that panics; the message is printed as ever.
+    let end = end.run().exited_with(101);
+    assert!(end.stderr.contains("out of cheese"), "{}", end.stderr);
+    let told = end.trace();
+    told.is_finished_and_adds_up();
+    let panic = told.only("panic");
+    let text = |text: &str| OwnedValue::Text { text: text.into(), cut: false };
+    assert_eq!(panic.field("message"), Some(&text("out of cheese")));
+    assert_eq!(panic.field("file"), Some(&text(file!())));
+    assert_eq!(panic.depth, 1);
+    told.only("step");
+    told.only("outer");
+}
+
+#[test]
+fn a_panic_on_another_thread_is_flushed_and_the_program_goes_on() {
+    let end = child(|scene| {
+        let hour = Duration::from_secs(3_600);
+        let recorder = scene.builder().ticks(hour, hour).start().unwrap();
+        let worker = thread::Builder::new().name("worker".into()).spawn(|| {
+            let _job = span!("job");
+            (0..100).for_each(|_| drop(span!("step")));
+            panic!("worker is out");
+        });
+        worker.unwrap().join().unwrap_err();
+        // Nothing but the panic made the drain look.
+        let told = Told::read(&scene.trace());
+        assert_eq!((told.named("step").len(), told.named("panic").len()), (100, 1));
+        assert_eq!(told.thread_of(told.only("panic")), "worker");
+        assert_eq!(recorder.finish().unwrap().stored, 102);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    assert!(told.only("job").end > told.only("panic").start);
+}
+
+#[test]
+fn panics_are_left_alone_where_the_builder_says_so() {
+    let end = child(|scene| {
+        let recorder = scene.builder().on_panic(false).start().unwrap();
+        thread::spawn(|| panic!("nobody listens")).join().unwrap_err();
+        assert_eq!(recorder.finish().unwrap().stored, 0);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+static FLUSHED: AtomicU64 = AtomicU64::new(0);
+
+/// Records on a thread until the process ends, and loses nothing.
+fn record_for_ever(name: &str, recorder: &Arc<Recorder>) {
+    let recorder = Arc::clone(recorder);
+    let endless = move || {
+        for i in 0_u64.. {
+            drop(span!("loop", i = i));
+            if i % 500 == 499 {
+                recorder.flush();
+                FLUSHED.fetch_add(500, Ordering::Relaxed);
+            }
+        }
+    };
+    thread::Builder::new().name(name.into()).spawn(endless).unwrap();
+}
+
+/// Each thread's events are the first of its loop, every one of them, once.
+#[track_caller]
+fn gap_free(told: &Told) {
+    for track in told.trace.tracks() {
+        let mine = told.named("loop").into_iter().filter(|event| event.track == track.id);
+        for (expected, event) in mine.enumerate() {
+            assert_eq!(event.number("i"), expected as u64, "on {}", track.name);
+        }
+    }
+}
+
+#[test]
+fn exit_with_live_threads_finishes_the_recording() {
+    let end = child(|scene| {
+        let recorder = Arc::new(scene.builder().start().unwrap());
+        record_for_ever("one", &recorder);
+        record_for_ever("two", &recorder);
+        (0..1_000).for_each(|_| drop(span!("step")));
+        wait_until("they record", || FLUSHED.load(Ordering::Relaxed) > 20_000);
+        std::process::exit(3);
+    });
+    let told = end.run().exited_with(3).trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert_eq!((told.named("step").len(), told.vitals().total_lost()), (1_000, 0));
+    gap_free(&told);
+}
+
+fn record_steadily(scene: &Scene, threads: &[&str]) {
+    let recorder = Arc::new(scene.builder().start().unwrap());
+    for name in threads {
+        record_for_ever(name, &recorder);
+    }
+    let _outer = span!("outer");
+    assert!(recorder.flush());
+    scene.say("recording", "");
+    thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_a_file_that_opens() {
+    // Spread over several ticks and seals; nothing depends on which ones.
+    for delay in [0, 1, 3, 7, 12, 20, 33, 50] {
+        let mut running = child(|scene| record_steadily(scene, &["one", "two", "three"])).start();
+        running.wait_until_said("recording");
+        thread::sleep(Duration::from_millis(delay));
+        posix::kill(running.pid(), libc::SIGKILL);
+        let told = running.wait().died_of(libc::SIGKILL).trace();
+        assert_eq!(told.vitals().state, RecordingState::Recording);
+        assert_eq!(told.vitals().total_lost(), 0);
+        gap_free(&told);
+        let this = "death::a_kill_at_any_moment_leaves_a_file_that_opens";
+        assert_eq!(told.open()[this], (1, vec!["outer".to_owned()]));
+    }
+}
+
+#[test]
+fn a_polite_kill_is_not_ours_to_handle() {
+    let mut running = child(|scene| record_steadily(scene, &["one", "two", "three"])).start();
+    running.wait_until_said("recording");
+    posix::kill(running.pid(), libc::SIGTERM);
+    let told = running.wait().died_of(libc::SIGTERM).trace();
+    assert_eq!(told.vitals().state, RecordingState::Recording);
+    gap_free(&told);
+}
+
+#[test]
+fn a_death_while_threads_record_is_exact() {
+    let end = child(|scene| {
+        let recorder = Arc::new(scene.builder().start().unwrap());
+        record_for_ever("one", &recorder);
+        record_for_ever("two", &recorder);
+        wait_until("they record", || FLUSHED.load(Ordering::Relaxed) > 20_000);
+        event!("last words");
+        posix::segfault();
+    });
+    let told = end.run().died_of(libc::SIGSEGV).trace();
+    told.adds_up().losses_add_up();
+    assert_eq!(told.vitals().state, RecordingState::FatalSignal);
+    told.only("last words");
+    gap_free(&told);
+}

@@ -1,0 +1,272 @@
+//! Dumps of a flight recorder: who asks for one, and what is in it.
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use ringscope::{Builder, Error, event, span};
+use ringscope_format::Mode;
+
+use crate::{
+    child::{Scene, child, wait_until},
+    load::{Load, unbroken},
+    posix,
+    told::Told,
+};
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+fn flight(scene: &Scene) -> Builder {
+    scene.builder().keep_last(WINDOW, 4 << 20)
+}
+
+/// Opens a dump and checks what every dump says.
+#[track_caller]
+fn read_dump(path: &Path, reason: &str) -> Told {
+    let told = Told::read(path);
+    assert_eq!(told.trace.header().mode, Mode::Dump);
+    assert_eq!(told.trace.metadata()["dump.reason"], reason);
+    told
+}
+
+/// Seconds that a dump says it covers, in nanoseconds.
+fn covers(told: &Told) -> f64 {
+    told.trace.metadata()["dump.covers_ns"].parse().unwrap()
+}
+
+fn dumps(scene: &Scene) -> usize {
+    let entries = fs::read_dir(scene.path("")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains(".dump-") && name.ends_with(".trace")).count()
+}
+
+#[test]
+fn the_program_asks_for_a_dump_and_finds_all_of_it_there() {
+    let end = child(|scene| {
+        let recorder = flight(scene).metadata("model", "llama").start().unwrap();
+        let mut load = Load::new(1);
+        load.record(5_000);
+        thread::sleep(Duration::from_millis(30));
+        let _outer = span!("outer");
+        load.record(5_000);
+        assert_eq!(recorder.dump().unwrap(), scene.path("run.dump-1-asked.trace"));
+        load.record(5_000);
+        assert_eq!(recorder.dump().unwrap(), scene.path("run.dump-2-asked.trace"));
+        drop(_outer);
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.dumps.len()), (15_001, 2));
+        assert_eq!(summary.problems, []);
+    });
+    let end = end.run().succeeded();
+    for (number, steps) in [(1, 10_000), (2, 15_000)] {
+        let path = end.path(&format!("run.dump-{number}-asked.trace"));
+        let told = read_dump(&path, "asked for by the program");
+        assert_eq!(unbroken(&told.events), 0..steps);
+        assert_eq!(told.trace.metadata()["model"], "llama");
+        let open: Vec<_> = told.open().into_values().collect();
+        assert_eq!(open, [(1, vec!["outer".to_owned()])]);
+        let clock = told.trace.clock();
+        let first = told.events.iter().map(|event| event.start).min().unwrap();
+        let last = told.events.iter().map(|event| event.end).max().unwrap();
+        let span = clock.ns(last - first);
+        assert!((covers(&told) / span - 1.0).abs() < 0.01, "{} of {span}", covers(&told));
+        assert!(span >= 30e6);
+    }
+    assert_eq!(end.files(".writing"), [""; 0]);
+    assert_eq!(unbroken(&end.trace().events), 0..15_000);
+}
+
+#[test]
+fn what_is_older_than_the_window_is_left_out() {
+    let end = child(|scene| {
+        let window = Duration::from_millis(200);
+        let recorder = scene.builder().keep_last(window, 4 << 20).start().unwrap();
+        event!("old");
+        thread::sleep(5 * window);
+        event!("new");
+        recorder.dump().unwrap();
+        assert_eq!(recorder.finish().unwrap().stored, 2);
+    });
+    let end = end.run().succeeded();
+    let told = read_dump(&end.path("run.dump-1-asked.trace"), "asked for by the program");
+    assert_eq!((told.named("old").len(), told.named("new").len()), (0, 1));
+    assert!(covers(&told) < 1e9);
+    assert_eq!(end.trace().named("old").len(), 1, "it is still in the recorder's own file");
+}
+
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count(_: i32) {
+    HANDLED.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_signal_asks_for_a_dump() {
+    let child = child(|scene| {
+        posix::handle(libc::SIGUSR2, count);
+        let recorder = flight(scene).dump_on_signal(libc::SIGUSR2).start().unwrap();
+        event!("here");
+        scene.say("ready", "");
+        wait_until("there is a dump", || dumps(scene) == 1);
+        assert_eq!(HANDLED.load(Ordering::Relaxed), 1, "the program's handler is called too");
+        recorder.finish().unwrap();
+    });
+    let mut running = child.start();
+    running.wait_until_said("ready");
+    posix::kill(running.pid(), libc::SIGUSR2);
+    let end = running.wait().succeeded();
+    read_dump(&end.path("run.dump-1-signal.trace"), "asked for by signal").only("here");
+}
+
+#[test]
+fn a_signal_that_asks_for_a_dump_does_not_end_the_program() {
+    let end = child(|scene| {
+        let recorder = flight(scene).dump_on_signal(libc::SIGUSR1).start().unwrap();
+        event!("here");
+        posix::raise(libc::SIGUSR1);
+        wait_until("there is a dump", || dumps(scene) == 1);
+        assert_eq!(recorder.finish().unwrap().dumps.len(), 1);
+    });
+    end.run().succeeded();
+}
+
+#[test]
+fn a_control_file_asks_for_a_dump() {
+    let end = child(|scene| {
+        let recorder = flight(scene).start().unwrap();
+        event!("here");
+        fs::write(scene.path("commands"), "dump\n").unwrap();
+        fs::rename(scene.path("commands"), scene.path("run.trace.control")).unwrap();
+        wait_until("there is a dump", || dumps(scene) == 1);
+        assert!(!scene.path("run.trace.control").exists());
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    let path = end.path("run.dump-1-control.trace");
+    read_dump(&path, "asked for by control file").only("here");
+}
+
+#[test]
+fn a_panic_writes_a_dump_with_itself_in_it() {
+    let end = child(|scene| {
+        let recorder = flight(scene).start().unwrap();
+        let worker = || {
+            let _job = span!("job");
+            event!("before");
+            panic!("worker is out");
+        };
+        thread::Builder::new().name("worker".into()).spawn(worker).unwrap().join().unwrap_err();
+        assert_eq!(recorder.finish().unwrap().dumps.len(), 1);
+    });
+    let end = end.run().succeeded();
+    let told = read_dump(&end.path("run.dump-1-panic.trace"), "panic");
+    told.only("before");
+    told.only("panic");
+    assert_eq!(told.open()["worker"], (1, vec!["job".to_owned()]));
+}
+
+#[test]
+fn a_slow_span_writes_one_dump_with_what_followed_and_then_holds_off() {
+    const SLOW: Duration = Duration::from_millis(40);
+    let end = child(|scene| {
+        let builder = flight(scene).dump_when_slower("req*", SLOW);
+        let builder = builder.after_trigger(Duration::from_millis(400)).hold_off(WINDOW);
+        let recorder = builder.start().unwrap();
+        let request = |time| {
+            let _span = span!("request");
+            thread::sleep(time);
+        };
+        (0..100).for_each(|_| request(Duration::ZERO));
+        {
+            let _other = span!("other, which may be slow");
+            thread::sleep(2 * SLOW);
+        }
+        thread::sleep(Duration::from_millis(600));
+        assert_eq!(dumps(scene), 0, "nothing slow yet");
+        request(SLOW);
+        assert_eq!(dumps(scene), 0, "it waits to see what follows");
+        event!("what followed");
+        wait_until("there is a dump", || dumps(scene) == 1);
+        request(SLOW);
+        event!("later");
+        thread::sleep(Duration::from_millis(1_000));
+        assert_eq!(recorder.finish().unwrap().dumps.len(), 1, "held off");
+    });
+    let end = end.run().succeeded();
+    let told = Told::read(&end.path("run.dump-1-slow-span.trace"));
+    let reason = &told.trace.metadata()["dump.reason"];
+    assert!(reason.starts_with("slow span: request took 4"), "{reason}");
+    assert!(reason.ends_with(" ms"), "{reason}");
+    assert_eq!((told.named("request").len(), told.named("what followed").len()), (101, 1));
+    assert_eq!(told.named("later").len(), 0);
+    assert!(covers(&told) > 0.0);
+}
+
+#[test]
+fn a_slow_span_right_before_the_end_still_gets_its_dump() {
+    let end = child(|scene| {
+        let builder = flight(scene).dump_when_slower("request", Duration::from_millis(5));
+        let recorder = builder.after_trigger(WINDOW).start().unwrap();
+        {
+            let _span = span!("request");
+            thread::sleep(Duration::from_millis(10));
+        }
+        event!("last");
+        let _open = span!("open");
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.dumps.len()), (2, 1));
+    });
+    let end = end.run().succeeded();
+    let told = Told::read(&end.path("run.dump-1-slow-span.trace"));
+    told.only("request");
+    told.only("last");
+    assert_eq!(told.open().len(), 1);
+    end.trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn no_more_dumps_are_written_than_allowed() {
+    let end = child(|scene| {
+        let recorder = flight(scene).max_dumps(2).start().unwrap();
+        event!("here");
+        recorder.dump().unwrap();
+        recorder.dump().unwrap();
+        let refused = recorder.dump();
+        assert!(matches!(refused, Err(Error::Io { .. })));
+        scene.say("refusal", refused.unwrap_err());
+        assert_eq!(recorder.finish().unwrap().dumps.len(), 2);
+    });
+    let end = end.run().succeeded();
+    assert_eq!(
+        end.said("refusal"),
+        format!(
+            "{}: cannot dump: this recording has written as many dumps as it may; raise `max_dumps`",
+            end.path("run.trace").display()
+        )
+    );
+    assert_eq!(end.files(".trace").len(), 3);
+}
+
+#[test]
+fn triggers_cost_little_with_many_names() {
+    let end = child(|scene| {
+        let builder = flight(scene).dump_when_slower("request", Duration::from_secs(1));
+        let recorder = builder.start().unwrap();
+        let begun = std::time::Instant::now();
+        for i in 0..30_000 {
+            drop(span!(site: ringscope::CallSite::named(&format!("name {i}"))));
+            if i % 100 == 0 {
+                assert!(recorder.flush());
+            }
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (30_000, 0));
+        scene.say("seconds", begun.elapsed().as_secs());
+    });
+    let end = end.run().succeeded();
+    assert!(end.number("seconds") < 15, "looking names up must not take longer with every name");
+}

@@ -1,0 +1,120 @@
+//! After `fork`: the parent's file is the parent's alone.
+
+use ringscope::{Error, Recorder, event, span};
+
+use crate::{
+    child::{Scene, child},
+    posix,
+};
+
+fn around_a_fork(scene: &Scene, in_child: impl FnOnce(&mut Option<Recorder>)) {
+    let mut recorder = Some(scene.builder().start().unwrap());
+    (0..100).for_each(|_| drop(span!("before")));
+    let across = span!("across the fork");
+    let status = posix::in_fork(|| in_child(&mut recorder));
+    scene.say("status", status);
+    drop(across);
+    (0..100).for_each(|_| drop(span!("after")));
+    let summary = recorder.take().unwrap().finish().unwrap();
+    assert_eq!((summary.stored, summary.lost), (201, 0));
+}
+
+fn record_in_vain() {
+    for _ in 0..1_000 {
+        assert!(!span!("in the child").is_recording());
+        event!("in the child");
+    }
+    std::thread::spawn(|| drop(span!("in the child"))).join().unwrap();
+}
+
+#[track_caller]
+fn is_the_parents_alone(end: crate::child::End) {
+    let end = end.succeeded();
+    assert_eq!(end.number("status"), 0, "the forked child ended well: {}", end.stderr);
+    let told = end.trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert_eq!((told.named("before").len(), told.named("after").len()), (100, 100));
+    told.only("across the fork");
+    assert_eq!(told.events.len(), 201);
+}
+
+#[test]
+fn a_forked_child_records_nothing_and_leaves_at_once() {
+    let end = child(|scene| {
+        around_a_fork(scene, |_| {
+            record_in_vain();
+            posix::exit_at_once(0);
+        });
+    });
+    is_the_parents_alone(end.run());
+}
+
+#[test]
+fn a_forked_child_may_exit_in_good_order() {
+    let end = child(|scene| {
+        around_a_fork(scene, |_| {
+            record_in_vain();
+            std::process::exit(0);
+        });
+    });
+    is_the_parents_alone(end.run());
+}
+
+#[test]
+fn a_forked_child_that_uses_the_recorder_is_told_that_it_cannot() {
+    let end = child(|scene| {
+        around_a_fork(scene, |recorder| {
+            let recorder = recorder.take().unwrap();
+            assert!(!recorder.flush());
+            recorder.set_rules("off".parse().unwrap());
+            assert!(matches!(recorder.dump(), Err(Error::NotAFlightRecorder)));
+            assert!(matches!(recorder.finish(), Err(Error::GaveUp { .. })));
+        });
+    });
+    is_the_parents_alone(end.run());
+}
+
+#[test]
+fn a_forked_child_of_a_flight_recorder_is_not_kept_waiting_for_a_dump() {
+    let end = child(|scene| {
+        let window = std::time::Duration::from_secs(5);
+        let recorder = scene.builder().keep_last(window, 4 << 20).start().unwrap();
+        drop(span!("before"));
+        let begun = std::time::Instant::now();
+        let status = posix::in_fork(|| drop(recorder.dump().unwrap_err()));
+        assert_eq!(status, 0);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+        assert_eq!(recorder.finish().unwrap().stored, 1);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn a_forked_child_may_panic_without_waiting_for_us() {
+    let end = child(|scene| {
+        around_a_fork(scene, |_| {
+            drop(std::panic::catch_unwind(|| panic!("in the child")));
+        });
+    });
+    is_the_parents_alone(end.run());
+}
+
+#[test]
+fn a_forked_child_still_dies_of_its_own_faults() {
+    let end = child(|scene| around_a_fork(scene, |_| posix::segfault()));
+    let end = end.run().succeeded();
+    assert_eq!(end.number("status") as i32 & 0x7F, libc::SIGSEGV);
+    end.trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn starting_another_program_does_not_disturb_the_recording() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let status = std::process::Command::new("true").status().unwrap();
+        assert!(status.success());
+        drop(span!("step"));
+        assert_eq!(recorder.finish().unwrap().stored, 1);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}

@@ -1,0 +1,179 @@
+//! A file that cannot grow: the host goes on, what is lost is counted.
+
+use std::{fs, io::Write, path::Path, thread, time::Duration};
+
+use ringscope::{LostCause, Problem, Summary, event};
+
+use crate::{
+    child::{End, Scene, child},
+    load::Load,
+    posix,
+    told::Told,
+};
+
+/// More than any file in these tests can take.
+const EVENTS: u64 = 60_000;
+const MIB: u64 = 1 << 20;
+
+fn record_too_much() -> u64 {
+    let mut load = Load::new(1);
+    while load.produced() < EVENTS {
+        load.record(300);
+        // Slowly enough that the file, not the writer's speed, is the limit.
+        thread::sleep(Duration::from_millis(2));
+    }
+    load.produced()
+}
+
+fn judge(scene: &Scene, summary: &Summary, produced: u64) {
+    assert_eq!(summary.produced(), produced);
+    assert!(summary.lost_to(LostCause::File) > 0, "{summary}");
+    let [problem @ Problem::CannotWrite(_)] = summary.problems.as_slice() else {
+        panic!("{:?}", summary.problems)
+    };
+    scene.say("problem", problem);
+    scene.say("stored", summary.stored);
+}
+
+/// What could be stored is there, and the file knows what could not.
+#[track_caller]
+fn tells_the_truth(end: &End) -> Told {
+    let told = end.trace();
+    told.is_finished_and_adds_up();
+    assert_eq!(told.vitals().produced(), EVENTS);
+    assert_eq!(told.events.len() as u64, end.number("stored"));
+    assert!(told.events.is_sorted_by(|a, b| a.number("i") < b.number("i")));
+    told
+}
+
+#[test]
+fn a_file_at_its_size_limit_is_an_error_code_and_not_a_signal() {
+    let end = child(|scene| {
+        posix::limit_file_size(10 * MIB);
+        let recorder = scene.builder().start().unwrap();
+        let produced = record_too_much();
+        judge(scene, &recorder.finish().unwrap(), produced);
+    });
+    let end = end.run().succeeded();
+    tells_the_truth(&end);
+    assert_eq!(end.said("problem"), "the trace could not be written: File too large (os error 27)");
+    assert!(fs::metadata(end.path("run.trace")).unwrap().len() <= 10 * MIB);
+}
+
+#[test]
+fn a_size_limit_below_the_work_areas_is_refused_at_the_start() {
+    let end = child(|scene| {
+        posix::limit_file_size(MIB);
+        let refused = scene.builder().start().expect_err("there is no room");
+        scene.say("refusal", refused);
+        assert!(!scene.trace().exists(), "nothing is left behind");
+    });
+    let end = end.run().succeeded();
+    assert_eq!(
+        end.said("refusal"),
+        format!(
+            "{}: cannot allocate: File too large (os error 27); \
+             a recording needs about 8 MiB to start",
+            end.path("run.trace").display()
+        )
+    );
+}
+
+/// Says so and returns false where no file system can be mounted; fails where it must be.
+fn mount(scene: &Scene, at: &Path, bytes: u64) -> bool {
+    fs::create_dir(at).unwrap();
+    match posix::mount_tmpfs(at, bytes) {
+        Ok(()) => true,
+        Err(error) => {
+            scene.say("skipped", format!("tmpfs cannot be mounted here: {error}"));
+            false
+        }
+    }
+}
+
+/// Whether the scenario had its file system.
+fn ran(end: &End, test: &str) -> bool {
+    let said = fs::read_to_string(end.path("said")).unwrap();
+    let Some((_, why)) = said.split_once("skipped\t") else { return true };
+    let why = why.trim_end_matches('\0');
+    let required = std::env::var("RINGSCOPE_REQUIRE").unwrap_or_default();
+    assert!(!required.contains("tmpfs"), "required: {why}");
+    // Past the harness, which hides what a passing test prints.
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+    false
+}
+
+#[test]
+fn a_full_disk_is_a_counted_loss() {
+    let end = child(|scene| {
+        let disk = scene.path("disk");
+        if !mount(scene, &disk, 10 * MIB) {
+            return;
+        }
+        let recorder = scene.builder().path(disk.join("run.trace")).start().unwrap();
+        let produced = record_too_much();
+        judge(scene, &recorder.finish().unwrap(), produced);
+        fs::copy(disk.join("run.trace"), scene.trace()).unwrap();
+    });
+    let end = end.run().succeeded();
+    if ran(&end, "a_full_disk_is_a_counted_loss") {
+        tells_the_truth(&end);
+        assert_eq!(
+            end.said("problem"),
+            "the trace could not be written: No space left on device (os error 28)"
+        );
+    }
+}
+
+#[test]
+fn a_disk_too_small_to_start_on_is_refused() {
+    let end = child(|scene| {
+        let disk = scene.path("disk");
+        if !mount(scene, &disk, 2 * MIB) {
+            return;
+        }
+        let refused = scene.builder().path(disk.join("run.trace")).start();
+        scene.say("refusal", refused.expect_err("there is no room"));
+        assert!(!disk.join("run.trace").exists(), "nothing is left behind");
+    });
+    let end = end.run().succeeded();
+    if ran(&end, "a_disk_too_small_to_start_on_is_refused") {
+        assert_eq!(
+            end.said("refusal"),
+            format!(
+                "{}: cannot allocate: No space left on device (os error 28); \
+                 a recording needs about 8 MiB to start",
+                end.path("disk/run.trace").display()
+            )
+        );
+    }
+}
+
+#[test]
+fn recording_goes_on_when_there_is_room_again() {
+    let end = child(|scene| {
+        let disk = scene.path("disk");
+        if !mount(scene, &disk, 32 * MIB) {
+            return;
+        }
+        let recorder = scene.builder().path(disk.join("run.trace")).start().unwrap();
+        event!("before");
+        let mut ballast = fs::File::create(disk.join("ballast")).unwrap();
+        while ballast.write_all(&[1; 4_096]).is_ok() {}
+        let produced = record_too_much();
+        fs::remove_file(disk.join("ballast")).unwrap();
+        drop(ballast);
+        assert!(recorder.flush(), "there is room again");
+        event!("after");
+        let summary = recorder.finish().unwrap();
+        judge(scene, &summary, produced + 2);
+        fs::copy(disk.join("run.trace"), scene.trace()).unwrap();
+    });
+    let end = end.run().succeeded();
+    if ran(&end, "recording_goes_on_when_there_is_room_again") {
+        let told = end.trace();
+        told.is_finished_and_adds_up().losses_add_up();
+        told.only("before");
+        told.only("after");
+    }
+}

@@ -1,0 +1,162 @@
+//! From raw slot to sealed chunk: a death between any two steps neither loses
+//! nor doubles an event.
+//!
+//! `RINGSCOPE_CRASH_AT=STEP:N` kills the process as it comes to a step for the
+//! N-th time. What each thread had flushed by then it has said; the file must
+//! have at least that, in order, without a gap and without a repetition.
+
+#![cfg(debug_assertions)] // release builds have no such steps
+
+use std::{thread, time::Duration};
+
+use ringscope::{Builder, CallSite, span};
+
+use crate::{
+    child::{End, Scene, child},
+    load::{Load, unbroken},
+    told::{Event, Told},
+};
+
+const THREADS: [&str; 2] = ["one", "two"];
+/// Recorded between two flushes: a quarter of a raw slot.
+const STEPS: u64 = 500;
+
+/// Ends by the crash that was asked for.
+fn record_until_killed(scene: &Scene, builder: Builder) {
+    let recorder = builder.start().unwrap();
+    let record = |name: &str| {
+        let mut load = Load::new(name.len() as u64);
+        for round in 0..400 {
+            // New names in every round, so that names chunks come up too.
+            drop(span!(site: CallSite::named(&format!("{name} {round}"))));
+            load.record(STEPS);
+            assert!(recorder.flush());
+            scene.say(name, load.produced());
+        }
+    };
+    thread::scope(|scope| {
+        for name in THREADS {
+            let record = || record(name);
+            thread::Builder::new().name(name.into()).spawn_scoped(scope, record).unwrap();
+        }
+    });
+}
+
+/// All files of the recording, oldest first.
+fn files(end: &End) -> Vec<Told> {
+    let paths = end.files(".trace").into_iter().map(|name| end.path(&name));
+    let mut files: Vec<Told> = paths.map(|path| Told::read(&path)).collect();
+    files.sort_by_key(|told| told.trace.header().file_number);
+    files
+}
+
+/// What a thread has in all of them.
+fn of_thread<'a>(files: &'a [Told], name: &str) -> Vec<&'a Event> {
+    let mine = |told: &'a Told| told.events.iter().filter(|event| told.thread_of(event) == name);
+    files.iter().flat_map(mine).collect()
+}
+
+fn said(end: &End, name: &str) -> u64 {
+    if std::fs::read_to_string(end.path("said")).unwrap_or_default().contains(&format!("{name}\t"))
+    {
+        end.number(name)
+    } else {
+        0
+    }
+}
+
+#[track_caller]
+fn is_complete(end: End, at: &str) {
+    let end = end.died_of(libc::SIGKILL);
+    let files = files(&end);
+    for name in THREADS {
+        let mine = of_thread(&files, name);
+        let steps = unbroken(mine.iter().copied());
+        let flushed = said(&end, name);
+        assert_eq!(steps.start, 0, "{at}: {name}");
+        assert!(steps.end >= flushed, "{at}: {name} has {steps:?}, had flushed {flushed}");
+        let rounds = mine.iter().filter(|event| event.name.starts_with(name)).count() as u64;
+        assert!(rounds >= flushed / STEPS, "{at}: {name}");
+    }
+}
+
+#[test]
+fn a_death_at_any_step_of_sealing_loses_and_doubles_nothing() {
+    let points = [
+        "slot-full:1",
+        "slot-full:2",
+        "slot-full:7",
+        "names-written:1",
+        "names-written:2",
+        "names-written:5",
+        "payload-written:1",
+        "payload-written:2",
+        "payload-written:3",
+        "payload-written:6",
+        "payload-written:11",
+        "header-written:1",
+        "header-written:2",
+        "header-written:9",
+        "slot-free:1",
+        "slot-free:2",
+        "slot-free:9",
+    ];
+    for at in points {
+        let child = child(|scene| record_until_killed(scene, scene.builder()));
+        is_complete(child.environment("RINGSCOPE_CRASH_AT", at).run(), at);
+    }
+}
+
+#[test]
+fn a_death_at_any_step_around_a_rotation_loses_and_doubles_nothing() {
+    let points = [
+        "slot-full:6",
+        "slot-full:12",
+        "names-written:7",
+        "payload-written:12",
+        "payload-written:13",
+        "payload-written:14",
+        "payload-written:26",
+        "header-written:12",
+        "slot-free:12",
+    ];
+    let mut rotated = 0;
+    for at in points {
+        let child = child(|scene| {
+            record_until_killed(scene, scene.builder().rotate_at(1 << 20));
+        });
+        let end = child.environment("RINGSCOPE_CRASH_AT", at).run();
+        rotated += usize::from(end.files(".trace").len() > 1);
+        is_complete(end, at);
+    }
+    assert!(rotated > 1, "{rotated} of them had begun a second file");
+}
+
+#[test]
+fn a_death_at_any_step_of_a_flight_recorder_leaves_the_last_events_unbroken() {
+    let points = [
+        "ring-invalidated:1",
+        "ring-invalidated:27",
+        "payload-written:56",
+        "payload-written:57",
+        "header-written:28",
+        "slot-free:28",
+        "slot-full:28",
+    ];
+    let mut wrapped = 0;
+    for at in points {
+        let child = child(|scene| {
+            let hour = Duration::from_secs(3_600);
+            record_until_killed(scene, scene.builder().keep_last(hour, 4 << 20));
+        });
+        let end = child.environment("RINGSCOPE_CRASH_AT", at).run().died_of(libc::SIGKILL);
+        let files = files(&end);
+        for name in THREADS {
+            let steps = unbroken(of_thread(&files, name));
+            wrapped += usize::from(steps.start > 0);
+            let flushed = said(&end, name);
+            assert!(steps.end >= flushed, "{at}: {name} has {steps:?}, had flushed {flushed}");
+        }
+    }
+    assert!(wrapped > 4, "{wrapped} of them had overwritten something");
+}

@@ -1,0 +1,27 @@
+//! The recorder's promises, each tried on the real thing.
+//!
+//! A process records once at a time and some of these tests end it, so every
+//! test runs its scenario in a process of its own: see [`child`]. What was
+//! recorded is read back from the file, as anyone else would read it: see [`told`].
+
+mod accounting;
+mod child;
+mod clock_and_readings;
+mod death;
+mod dumps;
+mod file_trouble;
+mod flight_recorder;
+mod fork;
+mod full_disk;
+mod guards;
+mod hand_over;
+mod load;
+mod names;
+mod no_allocation;
+mod posix;
+mod rotation;
+mod rules;
+mod starting;
+mod threads;
+mod told;
+mod values;

@@ -1,0 +1,128 @@
+//! Nothing on the hot path allocates.
+
+#![allow(unsafe_code)] // an allocator that counts
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    time::Duration,
+};
+
+use ringscope::{
+    CallSite, Rules, ThreadHandle, async_span, counter, error, event, gauge, register_thread, span,
+};
+
+use crate::child::child;
+
+struct Counting;
+
+thread_local! {
+    /// Calls of this thread into the allocator. Has no destructor and needs no memory.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // Fails while a thread is going; nobody counts then.
+    let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
+}
+
+// SAFETY: passes everything on to the system's allocator, unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+/// Everything that can stand in a loop, once.
+fn everything(thread: &ThreadHandle, named: &'static CallSite, i: u64) {
+    let _plain = span!("plain");
+    let _fields = span!("fields", i = i, half = 0.5, text = "some text that takes a few slots");
+    let _handle = span!(in thread, "handle");
+    let _both = span!(in thread, "handle and fields", i = i);
+    let _named = span!(site: named);
+    let mut request = async_span!("request", i = i);
+    request.fail();
+    event!("event");
+    event!("event with fields", a = 1_u8, b = -1, c = true, d = Duration::from_micros(3));
+    error!("error", reason = "none");
+    counter!("counter", 1_u64);
+    gauge!("gauge", 0.25, i = i);
+}
+
+#[track_caller]
+fn does_not_allocate(what: &str, mut f: impl FnMut(u64)) {
+    f(0); // the first use of a call site is cold
+    let before = CALLS.get();
+    (1..2_000).for_each(&mut f);
+    assert_eq!(CALLS.get() - before, 0, "calls into the allocator: {what}");
+}
+
+#[test]
+fn recording_does_not_allocate() {
+    let end = child(|scene| {
+        let named = CallSite::named("named");
+        let recorder = scene.builder().start().unwrap();
+        assert!(register_thread());
+        let thread = ThreadHandle::current();
+        does_not_allocate("everything", |i| everything(&thread, named, i));
+        assert_eq!(recorder.finish().unwrap().produced(), 2_000 * 11);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn losing_does_not_allocate() {
+    let end = child(|scene| {
+        let named = CallSite::named("named");
+        let hour = Duration::from_secs(3_600);
+        let recorder = scene.builder().ring_records(8).ticks(hour, hour).start().unwrap();
+        let thread = ThreadHandle::current();
+        does_not_allocate("everything, lost", |i| everything(&thread, named, i));
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.produced(), 2_000 * 11);
+        assert!(summary.lost > 20_000);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn skipping_and_recording_nothing_do_not_allocate() {
+    let end = child(|scene| {
+        let named = CallSite::named("named");
+        let thread = ThreadHandle::current();
+        does_not_allocate("no recorder yet", |i| everything(&thread, named, i));
+        let recorder = scene.builder().start().unwrap();
+        for rules in ["*=off", "*=1/100", "*=1s"] {
+            recorder.set_rules(rules.parse::<Rules>().unwrap());
+            does_not_allocate(rules, |i| everything(&thread, named, i));
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.produced(), 3 * 2_000 * 11);
+        does_not_allocate("no recorder any more", |i| everything(&thread, named, i));
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = CALLS.get();
+    drop(std::hint::black_box(vec![1_u8; 100]));
+    assert_eq!(CALLS.get() - before, 2);
+}

@@ -1,0 +1,105 @@
+//! The system calls that scenarios need, with nothing around them.
+
+#![allow(unsafe_code)] // plain system calls; each says what it relies on
+
+use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, ptr};
+
+/// Deaths are part of these tests and not worth a core file each.
+pub(crate) fn no_core_files() {
+    limit(libc::RLIMIT_CORE, 0);
+}
+
+/// No file may grow past this in this process.
+pub(crate) fn limit_file_size(bytes: u64) {
+    limit(libc::RLIMIT_FSIZE, bytes);
+}
+
+fn limit(resource: libc::__rlimit_resource_t, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: a valid pointer to a limit.
+    unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+pub(crate) fn kill(pid: i32, signal: i32) {
+    // SAFETY: takes numbers.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "kill {pid}");
+}
+
+/// Sends a signal to this process.
+pub(crate) fn raise(signal: i32) {
+    kill(std::process::id() as i32, signal);
+}
+
+/// Stores to an address that nobody has.
+pub(crate) fn segfault() -> ! {
+    // SAFETY: none; the fault is what is wanted, and nothing is done after it.
+    unsafe { ptr::without_provenance_mut::<u8>(8).write_volatile(1) };
+    unreachable!("page 0 is never mapped");
+}
+
+/// Installs a handler as a program would that knows nothing of us.
+pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32)) {
+    // SAFETY: a zeroed action is valid; the handler does only what a handler may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
+}
+
+/// Ends the process without anything that `exit` does. Safe in a handler.
+pub(crate) fn exit_at_once(code: i32) -> ! {
+    // SAFETY: takes a number.
+    unsafe { libc::_exit(code) }
+}
+
+/// Runs `child` in a fork of this process and returns how that ended.
+pub(crate) fn in_fork(child: impl FnOnce()) -> i32 {
+    // SAFETY: what the child may do is what these tests are about.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", io::Error::last_os_error()),
+        0 => {
+            child();
+            exit_at_once(0);
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: a valid pointer to a status.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            status
+        }
+    }
+}
+
+/// Becomes somebody who may write nowhere. Does nothing if that is so already.
+pub(crate) fn give_up_privileges() {
+    const NOBODY: u32 = 65_534;
+    // SAFETY: takes nothing; takes a number.
+    if unsafe { libc::geteuid() } == 0 {
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::setuid(NOBODY) }, 0, "setuid");
+    }
+}
+
+/// Mounts an empty file system of this size, for the calling thread and those
+/// that it starts alone.
+#[cfg(target_os = "linux")]
+pub(crate) fn mount_tmpfs(at: &Path, bytes: u64) -> io::Result<()> {
+    let done = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    let at = CString::new(at.as_os_str().as_bytes())?;
+    let size = CString::new(format!("size={bytes}"))?;
+    // SAFETY: all pointers are to texts that end in zero, or null where that is allowed.
+    unsafe {
+        done(libc::unshare(libc::CLONE_NEWNS))?;
+        let private = libc::MS_REC | libc::MS_PRIVATE;
+        done(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), private, ptr::null()))?;
+        let kind = c"tmpfs".as_ptr();
+        done(libc::mount(kind, at.as_ptr(), kind, 0, size.as_ptr().cast()))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn mount_tmpfs(_: &Path, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

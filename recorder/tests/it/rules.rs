@@ -1,0 +1,189 @@
+//! Recording less: what a rule keeps out is counted apart from what is lost.
+
+use std::{fs, thread, time::Duration};
+
+use ringscope::{
+    Action, LostCause, Problem, Recorder, Rules, SkipCause, async_span, counter, span,
+};
+use ringscope_format::TrackKind;
+
+use crate::child::{Scene, child, wait_until};
+
+fn start(scene: &Scene, rules: &str) -> Recorder {
+    scene.builder().rules(rules.parse().unwrap()).start().unwrap()
+}
+
+#[test]
+fn one_in_ten_takes_the_first_of_every_ten() {
+    let end = child(|scene| {
+        let recorder = start(scene, "step=1/10");
+        for i in 0..995_u64 {
+            let _span = span!("step", i = i);
+            let _other = span!("other");
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost, summary.skipped), (100 + 995, 0, 895));
+        assert_eq!(summary.skipped_as(SkipCause::Sampled), 895);
+        assert_eq!(summary.produced(), 2 * 995);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let taken: Vec<u64> = told.named("step").iter().map(|step| step.number("i")).collect();
+    assert_eq!(taken, (0..995).step_by(10).collect::<Vec<_>>());
+    assert_eq!(told.trace.metadata()["rules"], "step=1/10");
+}
+
+#[test]
+fn sampling_on_several_threads_counts_every_event() {
+    let end = child(|scene| {
+        let recorder = start(scene, "step=1/7");
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    // On a track of its own from the first event on.
+                    assert!(ringscope::register_thread());
+                    (0..7_000).for_each(|_| counter!("step", 1_u64));
+                });
+            }
+        });
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.produced(), summary.lost), (28_000, 0));
+        assert!(summary.stored > 0);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let threads = told.trace.tracks().iter().filter(|track| track.kind == TrackKind::Thread);
+    for track in threads {
+        let mine = told.events.iter().filter(|event| event.track == track.id).count() as u64;
+        assert_eq!(mine + told.skipped(track.id, SkipCause::Sampled), 7_000);
+    }
+}
+
+#[test]
+fn a_minimum_duration_leaves_out_what_was_shorter() {
+    const LEAST: Duration = Duration::from_millis(50);
+    let end = child(|scene| {
+        let rules = Rules::new().with("*", Action::AtLeast(LEAST));
+        let recorder = scene.builder().rules(rules).start().unwrap();
+        for i in 0..100_u64 {
+            let long = i % 25 == 24;
+            let _span = span!("step", i = i, long = long);
+            let _async = async_span!("async", i = i, long = long);
+            let _plain = span!("plain");
+            if long {
+                thread::sleep(LEAST);
+            }
+        }
+        counter!("a point has no duration", 1_u64);
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.produced(), summary.lost), (301, 0));
+        assert_eq!(summary.skipped_as(SkipCause::TooShort), summary.skipped);
+        assert!(summary.stored >= 13);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let clock = told.trace.clock();
+    for name in ["step", "async", "plain"] {
+        let stored = told.named(name);
+        // A busy machine may stretch a short one; none that is stored was short.
+        assert!(stored.len() >= 4, "{name}: {}", stored.len());
+        for span in stored {
+            // The recorder's frequency is good to a few hundred parts per million.
+            assert!(clock.ns(span.end - span.start) >= LEAST.as_nanos() as f64 * 0.999);
+        }
+    }
+    told.only("a point has no duration");
+}
+
+#[test]
+fn rules_change_while_recording() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let steps =
+            || (0..100).for_each(|_| drop((span!("io.read"), span!("io.write"), span!("mul"))));
+        steps();
+        recorder.set_rules("io.*=off, io.write=on".parse().unwrap());
+        steps();
+        recorder.set_rules("off".parse().unwrap());
+        steps();
+        recorder.set_rules(Rules::new());
+        steps();
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.produced(), summary.lost), (1_200, 0));
+        assert_eq!(summary.skipped_as(SkipCause::SwitchedOff), 100 + 300);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let count = |name| told.named(name).len();
+    assert_eq!((count("io.read"), count("io.write"), count("mul")), (200, 300, 300));
+}
+
+#[test]
+fn a_name_that_first_comes_up_under_a_rule_follows_it() {
+    let end = child(|scene| {
+        let recorder = start(scene, "late.*=off");
+        thread::scope(|scope| {
+            // A thread that records nothing needs no ring to skip something.
+            scope.spawn(|| (0..10).for_each(|_| drop(span!("late.one"))));
+        });
+        drop(span!("early"));
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.skipped), (1, 10));
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert_eq!(told.skipped(0, SkipCause::SwitchedOff), 10);
+}
+
+#[test]
+fn the_recorders_own_readings_are_not_the_programs_events() {
+    let end = child(|scene| {
+        let builder = scene.builder().readings(Some(Duration::from_millis(10)));
+        let recorder = builder.rules("off".parse().unwrap()).start().unwrap();
+        (0..10).for_each(|_| drop(span!("step")));
+        thread::sleep(Duration::from_millis(60));
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost, summary.skipped), (0, 0, 10));
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn a_control_file_changes_rules_from_outside() {
+    let child = child(|scene| {
+        let recorder = start(scene, "*=on");
+        let control = scene.path("run.trace.control");
+        drop(span!("before"));
+        drop(span!("keep"));
+        scene.say("ready", "");
+        // The recorder removes the file once it has read it, before it carries it out.
+        wait_until("commands are taken", || {
+            recorder.path().exists() && scene.path("sent").exists()
+        });
+        wait_until("commands are read", || !control.exists());
+        wait_until("commands are carried out", || !span!("probe").is_recording());
+        drop(span!("before"));
+        drop(span!("keep"));
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.lost_to(LostCause::RingFull), 0);
+        scene.say("problems", format!("{:?}", summary.problems));
+        assert!(matches!(summary.problems.as_slice(), [Problem::ControlFile(_)]));
+        scene.say("problem", &summary.problems[0]);
+    });
+    let mut running = child.start();
+    running.wait_until_said("ready");
+    let commands = "# a comment\nbefore=off\n\nnonsense=maybe\nprobe=off\n";
+    fs::write(running.path("commands"), commands).unwrap();
+    // In one step, so that no half of it is read.
+    fs::rename(running.path("commands"), running.path("run.trace.control")).unwrap();
+    fs::write(running.path("sent"), "").unwrap();
+    let end = running.wait().succeeded();
+    let told = end.trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert_eq!((told.named("before").len(), told.named("keep").len()), (1, 2));
+    assert_eq!(
+        end.said("problem"),
+        "control file: rule `nonsense=maybe`: not understood; \
+         write `NAME=on`, `NAME=off`, `NAME=1/100` or `NAME=10us`"
+    );
+}

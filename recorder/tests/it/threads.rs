@@ -1,0 +1,221 @@
+//! Threads come and go; rings are few and are handed on.
+
+use std::{
+    cell::RefCell,
+    sync::{Barrier, Mutex},
+    thread,
+    time::Duration,
+};
+
+use ringscope::{LostCause, Span, counter, span};
+use ringscope_format::OwnedValue;
+
+use crate::child::{child, wait_until};
+
+#[test]
+fn ten_thousand_threads_two_hundred_alive_at_once_lose_nothing() {
+    const ROUNDS: usize = 50;
+    const ALIVE: usize = 200;
+    let end = child(|scene| {
+        // Rings of 512 KiB: as many as there may be, however late the drain comes.
+        let builder = scene.builder().ring_records(16_384);
+        let recorder = builder.readings(Some(Duration::from_millis(20))).start().unwrap();
+        for _ in 0..ROUNDS {
+            let all_there = Barrier::new(ALIVE);
+            thread::scope(|scope| {
+                for _ in 0..ALIVE {
+                    let short = || {
+                        let _span = span!("thread");
+                        all_there.wait();
+                        drop(span!("work"));
+                    };
+                    thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, short).unwrap();
+                }
+            });
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (2 * (ROUNDS * ALIVE) as u64, 0));
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let rings = told.own.iter().filter(|event| event.name == "recorder.rings");
+    let most = rings.map(|event| match event.value {
+        Some(OwnedValue::U64(rings)) => rings,
+        ref other => panic!("{other:?}"),
+    });
+    // Those alive, those whose rings are not drained yet, and the recorder's own.
+    assert!(most.max().unwrap() <= 2 * ALIVE as u64 + 1);
+    let mut tracks: Vec<u32> = told.named("thread").iter().map(|event| event.track).collect();
+    tracks.sort_unstable();
+    tracks.dedup();
+    assert_eq!(tracks.len(), ROUNDS * ALIVE, "each has a track of its own");
+    assert!(told.open().is_empty());
+}
+
+#[test]
+fn a_thread_that_gets_no_ring_has_its_events_counted_as_lost() {
+    const RING: usize = 1_024;
+    let end = child(|scene| {
+        // Room for the recorder's own ring and two more.
+        let budget = 3 * 32 * RING as u64;
+        let recorder = scene.builder().ring_records(RING).ring_budget(budget).start().unwrap();
+        let (got, done) = (Mutex::new(0), Barrier::new(6));
+        thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    let first = span!("first");
+                    *got.lock().unwrap() += u64::from(first.is_recording());
+                    drop(first);
+                    (0..9).for_each(|_| drop(span!("more", x = 1_u8)));
+                    done.wait();
+                });
+            }
+        });
+        assert_eq!(*got.lock().unwrap(), 2);
+        // Those who come when the others have gone get theirs.
+        wait_until("a ring is free", || thread::spawn(ringscope::register_thread).join().unwrap());
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost_to(LostCause::NoRing)), (20, 40));
+        assert_eq!(summary.lost, 40);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert_eq!(told.lost(0, LostCause::NoRing), 40);
+}
+
+#[test]
+fn a_budget_below_one_ring_still_gives_one_to_the_program() {
+    let end = child(|scene| {
+        let builder = scene.builder().ring_budget(1).readings(Some(Duration::from_millis(10)));
+        let recorder = builder.start().unwrap();
+        (0..100).for_each(|_| drop(span!("step")));
+        thread::sleep(Duration::from_millis(50));
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (100, 0));
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn a_thread_without_a_ring_asks_again_and_gets_one() {
+    let end = child(|scene| {
+        let recorder =
+            scene.builder().ring_records(8_192).ring_budget(2 * 32 * 8_192).start().unwrap();
+        let mut tried = 0_u64;
+        let (taken, leave) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                counter!("holder", 1_u64);
+                taken.wait();
+                leave.wait();
+            });
+            let waiting = scope.spawn(|| {
+                taken.wait();
+                assert!(!ringscope::register_thread());
+                leave.wait();
+                let mut tried = 0;
+                while !ringscope::register_thread() {
+                    counter!("waiting", 1_u64);
+                    tried += 1;
+                    if tried % 256 == 0 {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                }
+                tried
+            });
+            tried = waiting.join().unwrap();
+        });
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.produced(), 1 + tried);
+        assert!(summary.lost_to(LostCause::NoRing) >= tried - 1);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up().losses_add_up();
+}
+
+/// Records a span when its thread ends.
+struct RecordsAtExit(&'static str);
+
+impl Drop for RecordsAtExit {
+    fn drop(&mut self) {
+        match self.0 {
+            "before us" => drop(span!("before us")),
+            _ => drop(span!("after us")),
+        }
+    }
+}
+
+thread_local! {
+    static FIRST_USED: RecordsAtExit = const { RecordsAtExit("after us") };
+    static LAST_USED: RecordsAtExit = const { RecordsAtExit("before us") };
+    static KEPT: RefCell<Vec<Span>> = const { RefCell::new(Vec::new()) };
+}
+
+#[test]
+fn spans_recorded_while_a_thread_exits_are_stored_or_counted() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        for _ in 0..10 {
+            let thread = thread::spawn(|| {
+                // Destructors run in the reverse order of first use.
+                FIRST_USED.with(|_| ());
+                drop(span!("while alive"));
+                LAST_USED.with(|_| ());
+            });
+            thread.join().unwrap();
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost_to(LostCause::ThreadExit)), (20, 10));
+        assert_eq!(summary.lost, 10);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert_eq!((told.named("while alive").len(), told.named("before us").len()), (10, 10));
+}
+
+#[test]
+fn a_guard_that_outlives_its_threads_ring_is_counted_and_harms_nobody() {
+    let end = child(|scene| {
+        // One ring for all of them: the next thread has it when the guard drops.
+        let recorder = scene.builder().ring_records(512).ring_budget(2 * 32 * 512).start().unwrap();
+        for _ in 0..20 {
+            let thread = thread::spawn(|| {
+                KEPT.with_borrow_mut(Vec::clear);
+                let kept = span!("kept");
+                assert!(kept.is_recording());
+                drop(span!("inner"));
+                KEPT.with_borrow_mut(|spans| spans.push(kept));
+            });
+            thread.join().unwrap();
+            // Its ring is back before the next thread comes.
+            assert!(recorder.flush());
+            wait_until("the ring is free again", || {
+                thread::spawn(ringscope::register_thread).join().unwrap()
+            });
+            assert!(recorder.flush());
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost_to(LostCause::ThreadExit)), (20, 20));
+        assert_eq!(summary.lost, 20);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    assert!(told.named("inner").iter().all(|inner| inner.depth == 1));
+    assert!(told.open().is_empty(), "the stack went with the thread");
+}
+
+#[test]
+fn threads_that_share_a_ring_one_after_the_other_keep_their_tracks_apart() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        for i in 0..30_u64 {
+            let work = move || (0..100).for_each(|_| drop(span!("work", owner = i)));
+            thread::Builder::new().name(format!("worker {i}")).spawn(work).unwrap().join().unwrap();
+        }
+        assert_eq!(recorder.finish().unwrap().stored, 3_000);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    for event in &told.events {
+        assert_eq!(told.thread_of(event), format!("worker {}", event.number("owner")));
+    }
+}
