@@ -492,8 +492,10 @@ fn plain(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
         let sign = if value < 0.0 { "-" } else { "" };
         format!("{sign}{}", grouped(value.abs() as u64))
-    } else {
+    } else if (1e-3..1e9).contains(&value.abs()) {
         format!("{value:.3}")
+    } else {
+        format!("{value:.3e}")
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! println!("{}", recorder.finish()?);
 //! # std::fs::remove_file(&path)?;
-//! # Ok::<(), ringscope::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What happens when

@@ -3,7 +3,7 @@
 //! | part | who | how |
 //! |---|---|---|
 //! | header | the creator, before anyone else knows the file | map |
-//! | vitals, in-flight area | the drain; the finisher once the drain is gone | map |
+//! | vitals, in-flight area | the drain; whoever comes after it, once it has left the file | map |
 //! | a raw slot | the drain while it is free or filling, the sealer while it is full | map |
 //! | ring and log areas | the sealer | `pwrite`, so that a full disk is an error code |
 //!

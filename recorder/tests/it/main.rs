@@ -4,6 +4,8 @@
 //! test runs its scenario in a process of its own: see [`child`]. What was
 //! recorded is read back from the file, as anyone else would read it: see [`told`].
 
+#![cfg(not(feature = "off"))]
+
 mod accounting;
 mod child;
 mod clock_and_readings;

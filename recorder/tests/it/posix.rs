@@ -6,18 +6,16 @@ use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, ptr};
 
 /// Deaths are part of these tests and not worth a core file each.
 pub(crate) fn no_core_files() {
-    limit(libc::RLIMIT_CORE, 0);
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid pointer to a limit.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
 }
 
 /// No file may grow past this in this process.
 pub(crate) fn limit_file_size(bytes: u64) {
-    limit(libc::RLIMIT_FSIZE, bytes);
-}
-
-fn limit(resource: libc::__rlimit_resource_t, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: a valid pointer to a limit.
-    unsafe { libc::setrlimit(resource, &raw const limit) };
+    unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
 }
 
 pub(crate) fn kill(pid: i32, signal: i32) {
