@@ -158,8 +158,8 @@ const fn unzigzag(coded: u64) -> u64 {
     (coded >> 1) ^ (coded & 1).wrapping_neg()
 }
 
-/// What is left of the starts after prediction; returns the earliest start and
-/// the latest end. `records` is not empty, and its first start is the origin.
+/// What is left of the starts after prediction, the first start being the
+/// origin; returns the earliest start and the latest end.
 pub(crate) fn predict_starts(records: &[Record], residuals: &mut Vec<u64>) -> (u64, u64) {
     residuals.clear();
     let (mut first, mut last) = (u64::MAX, 0);

@@ -37,15 +37,102 @@ const KEPT: usize = 2 << 20;
 pub struct ChunkEncoder {
     recording: [u8; 16],
     zstd: CCtx<'static>,
-    /// Only grows; `used` bytes of it are the chunk.
+    /// As long as the longest chunk so far could have become; `used` bytes of it
+    /// are the chunk.
     out: Vec<u8>,
     used: usize,
     directory: Vec<SectionEntry>,
+    plane: Vec<u8>,
+    table: Vec<u8>,
+    scratch: Scratch,
+}
+
+/// Memory for taking content apart.
+#[derive(Default)]
+struct Scratch {
     records: Vec<Record>,
     slots: Vec<Record>,
     residuals: Vec<u64>,
-    plane: Vec<u8>,
-    table: Vec<u8>,
+    open_spans: Vec<u8>,
+}
+
+/// What a data chunk is made of.
+struct Parts<'a> {
+    /// Kind, bytes and number of entries. They come first in the chunk, so that a
+    /// reader has them in one read with the directory.
+    tables: [(u16, &'a [u8], u32); 4],
+    records: &'a [Record],
+    record_profile: Profile,
+    slots: &'a [Record],
+    slot_profile: Profile,
+    residuals: &'a [u64],
+    /// Earliest start and latest end.
+    ticks: (u64, u64),
+}
+
+impl<'a> Parts<'a> {
+    fn units(&self) -> [(&'a [Record], &Profile, &'static [Column]); 2] {
+        [
+            (self.records, &self.record_profile, &RECORD_COLUMNS),
+            (self.slots, &self.slot_profile, &SLOT_COLUMNS),
+        ]
+    }
+}
+
+impl Scratch {
+    fn take_apart<'a>(
+        &'a mut self,
+        content: &'a RawContent,
+        open: &[(OpenSpan, u32)],
+    ) -> Result<Parts<'a>, Error> {
+        let tracks = tracks::count(&content.tracks).ok_or(Error::BrokenTable { what: "tracks" })?;
+        let clocks = rows("clock pairs", &content.clocks, size_of::<ClockPair>())?;
+        let losses = rows("losses", &content.losses, size_of::<Loss>())?;
+        self.open_spans.clear();
+        for (span, depth) in open {
+            self.open_spans.extend_from_slice(bytemuck::bytes_of(span));
+            self.open_spans.extend_from_slice(&depth.to_le_bytes());
+            self.open_spans.extend_from_slice(&[0; 4]);
+        }
+        let mut records: &[Record] = &content.events;
+        let mut record_profile = Profile::of(records);
+        self.slots.clear();
+        if !record_profile.plain {
+            self.split(&content.events)?;
+            records = &self.records;
+            record_profile = Profile::of(records);
+        }
+        limit("events in a chunk", records.len(), MAX_ITEMS)?;
+        limit("slots in a chunk", self.slots.len(), MAX_ITEMS)?;
+        let ticks = columns::predict_starts(records, &mut self.residuals);
+        Ok(Parts {
+            tables: [
+                (section::TRACKS, &content.tracks, tracks),
+                (section::CLOCK_PAIRS, &content.clocks, clocks),
+                (section::LOSSES, &content.losses, losses),
+                (section::OPEN_SPANS, &self.open_spans, open.len() as u32),
+            ],
+            records,
+            record_profile,
+            slots: &self.slots,
+            slot_profile: Profile::of(&self.slots),
+            residuals: &self.residuals,
+            ticks: if records.is_empty() { (0, 0) } else { ticks },
+        })
+    }
+
+    /// Parts records and slots.
+    fn split(&mut self, units: &[Record]) -> Result<(), Error> {
+        if let Some(unit) = misplaced_unit(units) {
+            return Err(Error::Misplaced { unit });
+        }
+        self.records.clear();
+        for unit in units {
+            let part = if unit.kind.is_slot() { &mut self.slots } else { &mut self.records };
+            part.push(*unit);
+        }
+        Ok(())
+    }
 }
 
 impl ChunkEncoder {
@@ -57,11 +144,9 @@ impl ChunkEncoder {
             out: Vec::new(),
             used: 0,
             directory: Vec::new(),
-            records: Vec::new(),
-            slots: Vec::new(),
-            residuals: Vec::new(),
             plane: Vec::new(),
             table: Vec::new(),
+            scratch: Scratch::default(),
         })
     }
 
@@ -69,117 +154,55 @@ impl ChunkEncoder {
     /// spans and their depths. The names in the content are not in it: they go
     /// into a names chunk, which is to be written before this one.
     pub fn data(&mut self, content: &RawContent, open: &[(OpenSpan, u32)]) -> Result<&[u8], Error> {
-        let units = &content.events;
-        self.records.clear();
-        self.slots.clear();
-        let mut profile = Profile::of(units);
-        let split = !profile.plain;
-        if split {
-            if let Some(unit) = misplaced_unit(units) {
-                return Err(Error::Misplaced { unit });
-            }
-            for unit in units {
-                let part = if unit.kind.is_slot() { &mut self.slots } else { &mut self.records };
-                part.push(*unit);
-            }
-            profile = Profile::of(&self.records);
-        }
-        let scratch = std::mem::take(&mut self.records);
-        let records = if split { &scratch } else { units };
-        let slots = std::mem::take(&mut self.slots);
-        let done = self.data_of(content, records, &profile, &slots, open);
-        (self.records, self.slots) = (scratch, slots);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let done = scratch.take_apart(content, open).and_then(|parts| self.seal(content, &parts));
+        self.scratch = scratch;
         done?;
         Ok(&self.out[..self.used])
     }
 
-    fn data_of(
-        &mut self,
-        content: &RawContent,
-        records: &[Record],
-        profile: &Profile,
-        slots: &[Record],
-        open: &[(OpenSpan, u32)],
-    ) -> Result<(), Error> {
-        limit("events in a chunk", records.len(), MAX_ITEMS)?;
-        limit("slots in a chunk", slots.len(), MAX_ITEMS)?;
+    fn seal(&mut self, content: &RawContent, parts: &Parts<'_>) -> Result<(), Error> {
         self.begin();
-        // Tables come first, so that a reader has them in one read with the directory.
-        let track_count =
-            tracks::count(&content.tracks).ok_or(Error::BrokenTable { what: "tracks" })?;
-        let clock_count = rows("clock pairs", &content.clocks, size_of::<ClockPair>())?;
-        let loss_count = rows("losses", &content.losses, size_of::<Loss>())?;
-        self.table.clear();
-        for (span, depth) in open {
-            self.table.extend_from_slice(bytemuck::bytes_of(span));
-            self.table.extend_from_slice(&depth.to_le_bytes());
-            self.table.extend_from_slice(&[0; 4]);
+        for (kind, table, items) in parts.tables {
+            self.plan_table(kind, items, table);
         }
-        let open_spans = std::mem::take(&mut self.table);
-        self.plan_table(section::TRACKS, track_count, &content.tracks);
-        self.plan_table(section::CLOCK_PAIRS, clock_count, &content.clocks);
-        self.plan_table(section::LOSSES, loss_count, &content.losses);
-        self.plan_table(section::OPEN_SPANS, open.len() as u32, &open_spans);
-
-        let mut residuals = std::mem::take(&mut self.residuals);
-        let (mut first_tick, mut last_tick) = (0, 0);
-        residuals.clear();
-        if !records.is_empty() {
-            (first_tick, last_tick) = columns::predict_starts(records, &mut residuals);
-        }
-        let (planes, base) = columns::profile_of_values(&residuals);
-        self.plan_column(section::START, records.len(), planes, base);
-        for column in RECORD_COLUMNS {
-            let (planes, base) = profile.column(column);
-            self.plan_column(column.section, records.len(), planes, base);
-        }
-        let slot_profile = Profile::of(slots);
-        for column in SLOT_COLUMNS {
-            let (planes, base) = slot_profile.column(column);
-            self.plan_column(column.section, slots.len(), planes, base);
-        }
-
-        self.reserve()?;
-        let done = (0..self.directory.len()).try_for_each(|at| {
-            let kind = self.directory[at].kind;
-            match kind {
-                section::TRACKS => self.store_table(at, &content.tracks),
-                section::CLOCK_PAIRS => self.store_table(at, &content.clocks),
-                section::LOSSES => self.store_table(at, &content.losses),
-                section::OPEN_SPANS => self.store_table(at, &open_spans),
-                section::START => self.store_planes(at, residuals.len(), |byte, plane| {
-                    columns::plane_of_values(&residuals, byte, plane);
-                }),
-                _ => {
-                    let find = |columns: &[Column]| {
-                        columns.iter().find(|column| column.section == kind).copied()
-                    };
-                    let (units, column) = match find(&RECORD_COLUMNS) {
-                        Some(column) => (records, Some(column)),
-                        None => (slots, find(&SLOT_COLUMNS)),
-                    };
-                    let first_byte = column.map_or(0, |column| column.first_byte);
-                    self.store_planes(at, units.len(), |byte, plane| {
-                        columns::plane_of_units(units, first_byte + byte, plane);
-                    })
-                }
+        let (planes, base) = columns::profile_of_values(parts.residuals);
+        self.plan_column(section::START, parts.residuals.len(), planes, base);
+        for (units, profile, columns) in parts.units() {
+            for column in columns {
+                let (planes, base) = profile.column(*column);
+                self.plan_column(column.section, units.len(), planes, base);
             }
-        });
-        (self.residuals, self.table) = (residuals, open_spans);
-        done?;
+        }
+        self.reserve()?;
+        for at in 0..self.directory.len() {
+            self.store(at, parts)?;
+        }
         self.finish(ChunkHeader {
-            recording: self.recording,
             sequence: content.sequence,
-            kind: ChunkKind::DATA,
-            flags: 0,
-            sections: 0,
-            length: 0,
-            events: records.len() as u32,
-            slots: slots.len() as u32,
-            first_tick,
-            last_tick,
-            directory_crc: 0,
-            origin: records.first().map_or(0, |record| record.start),
+            events: parts.records.len() as u32,
+            slots: parts.slots.len() as u32,
+            first_tick: parts.ticks.0,
+            last_tick: parts.ticks.1,
+            origin: parts.records.first().map_or(0, |record| record.start),
+            ..self.header(ChunkKind::DATA)
+        })
+    }
+
+    fn store(&mut self, at: usize, parts: &Parts<'_>) -> Result<(), Error> {
+        let kind = self.directory[at].kind;
+        if let Some((_, table, _)) = parts.tables.iter().find(|table| table.0 == kind) {
+            return self.store_table(at, table);
+        }
+        for (units, _, columns) in parts.units() {
+            if let Some(column) = columns.iter().find(|column| column.section == kind) {
+                return self.store_planes(at, units.len(), |byte, plane| {
+                    columns::plane_of_units(units, column.first_byte + byte, plane);
+                });
+            }
+        }
+        self.store_planes(at, parts.residuals.len(), |byte, plane| {
+            columns::plane_of_values(parts.residuals, byte, plane);
         })
     }
 
@@ -220,9 +243,14 @@ impl ChunkEncoder {
         if !self.directory.is_empty() {
             self.store_table(0, table)?;
         }
-        self.finish(ChunkHeader {
+        self.finish(ChunkHeader { sequence, ..self.header(kind) })
+    }
+
+    /// A header of nothing yet.
+    fn header(&self, kind: ChunkKind) -> ChunkHeader {
+        ChunkHeader {
             recording: self.recording,
-            sequence,
+            sequence: 0,
             kind,
             flags: 0,
             sections: 0,
@@ -233,7 +261,7 @@ impl ChunkEncoder {
             last_tick: 0,
             directory_crc: 0,
             origin: 0,
-        })
+        }
     }
 
     fn begin(&mut self) {

@@ -10,13 +10,6 @@ use crate::{Error, Recorder, rules::Rules};
 /// Records in a thread's ring: 1.9 MiB. At 20 million spans a second it covers
 /// 3 ms without a drain; at 1 million, 60 ms.
 pub(crate) const RING_RECORDS: usize = 61_440;
-/// The file has an in-flight entry for this many threads at once.
-pub(crate) const MAX_LANES: usize = 1_024;
-/// Units in one raw slot, which becomes one chunk: 512 KiB. Larger ones compress
-/// no better and leave the second-level cache.
-pub(crate) const UNITS_PER_SLOT: u32 = 16_384;
-/// Raw slots in the file: what the sealer may fall behind by.
-pub(crate) const RAW_SLOTS: u32 = 8;
 /// The smallest flight-recorder area that can hold a few chunks.
 const SMALLEST_CAP: u64 = 4 << 20;
 
@@ -93,7 +86,7 @@ impl Default for Builder {
             config: Config {
                 path: default_path(),
                 ring_records: RING_RECORDS,
-                ring_budget: 512 << 20,
+                ring_budget: 1 << 30,
                 rotate_bytes: None,
                 keep_last: None,
                 triggers: Vec::new(),
@@ -136,7 +129,7 @@ impl Builder {
     }
 
     /// How much memory all rings may take together; a thread that gets none has
-    /// its events counted as lost. Default: 512 MiB.
+    /// its events counted as lost. Default: 1 GiB, which is 546 threads at once.
     pub fn ring_budget(mut self, bytes: u64) -> Self {
         self.config.ring_budget = bytes;
         self

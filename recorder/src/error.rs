@@ -1,9 +1,6 @@
 //! What can go wrong, said so that it can be mended.
 
-use std::{
-    fmt, io,
-    path::{Path, PathBuf},
-};
+use std::{fmt, io, path::PathBuf};
 
 /// Why a recorder could not be started, flushed or finished.
 #[derive(Debug)]
@@ -55,8 +52,12 @@ pub enum Error {
     Format(ringscope_format::Error),
 }
 
+#[cfg(not(feature = "off"))]
 impl Error {
-    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error + use<> {
+    pub(crate) fn io(
+        path: &std::path::Path,
+        action: &'static str,
+    ) -> impl FnOnce(io::Error) -> Error + use<> {
         let path = path.to_owned();
         move |source| Error::Io { path, action, source }
     }

@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{call_site, rendezvous::Rendezvous};
+use crate::{hot::call_site, rendezvous::Rendezvous};
 
 /// How long a dying thread waits for the drain's last pass. The drain looks at
 /// least every few milliseconds; this is for machines that are very busy.

@@ -45,58 +45,28 @@
 //! | `attribute` | `#[ringscope::instrument]`, a span around a function |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
-#[cfg(not(feature = "off"))]
-mod async_span;
+mod config;
+mod error;
+mod fields;
+mod macros;
+mod rules;
+mod summary;
+
+// The whole recorder, or an empty one with the same front door.
 #[cfg(not(feature = "off"))]
 mod atomics;
 #[cfg(not(feature = "off"))]
-mod call_site;
+mod cold;
 #[cfg(not(feature = "off"))]
-mod clock;
-mod config;
-#[cfg(not(feature = "off"))]
-mod drain;
-mod error;
-mod fields;
-#[cfg(not(feature = "off"))]
-mod flight_recorder;
-#[cfg(not(feature = "off"))]
-mod host;
-#[cfg(not(feature = "off"))]
-mod in_flight;
-#[cfg(not(feature = "off"))]
-mod lane;
+mod hot;
 #[cfg(not(feature = "off"))]
 mod last_words;
-mod macros;
-#[cfg(not(feature = "off"))]
-mod names;
 #[cfg(feature = "off")]
 mod off;
-#[cfg(not(feature = "off"))]
-mod open_spans;
-#[cfg(not(feature = "off"))]
-mod ownership;
-#[cfg(not(feature = "off"))]
-mod readings;
 #[cfg(not(feature = "off"))]
 mod recorder;
 #[cfg(not(feature = "off"))]
 mod rendezvous;
-#[cfg(not(feature = "off"))]
-mod ring_pool;
-mod rules;
-#[cfg(not(feature = "off"))]
-mod scheduling;
-#[cfg(not(feature = "off"))]
-mod sealer;
-#[cfg(not(feature = "off"))]
-mod shared;
-#[cfg(not(feature = "off"))]
-mod span;
-mod summary;
-#[cfg(not(feature = "off"))]
-mod trace_file;
 
 #[cfg(feature = "off")]
 pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};
@@ -105,18 +75,17 @@ pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, regis
 pub use off::{Key, NO_VALUE, record_point};
 #[cfg(not(feature = "off"))]
 pub use {
-    async_span::AsyncSpan,
-    call_site::CallSite,
+    hot::async_span::AsyncSpan,
+    hot::call_site::CallSite,
+    hot::ring_pool::{ThreadHandle, register_thread},
+    hot::span::{Span, SpanWith},
     recorder::Recorder,
-    ring_pool::{ThreadHandle, register_thread},
-    span::{Span, SpanWith},
 };
 #[cfg(not(feature = "off"))]
 #[doc(hidden)]
 pub use {
-    call_site::Key,
-    recorder::names_in_use,
-    span::{NO_VALUE, record_point},
+    hot::call_site::Key,
+    hot::span::{NO_VALUE, record_point},
 };
 
 pub use config::Builder;

@@ -10,18 +10,25 @@ use std::{
 use ringscope_format::{FileHeader, Layout, Mode, RecordingState};
 
 use crate::{
-    Builder, Error, Rules, Summary, call_site, clock,
+    Builder, Error, Rules, Summary,
+    cold::{
+        drain::{Drain, Remains},
+        host,
+        sealer::{self, Sealer},
+        shared::{DumpReason, Shared, lock},
+    },
     config::Config,
-    drain::{Drain, Remains},
-    host, last_words, names, ring_pool,
-    sealer::{self, Sealer},
-    shared::{DumpReason, Shared, lock},
+    hot::{call_site, clock, ring_pool},
+    last_words,
 };
 
 /// How long `flush` waits for a writer that is behind.
 const FLUSH_AT_MOST: Duration = Duration::from_secs(10);
 /// How long a panicking thread waits for its last words to be written.
 const PANIC_AT_MOST: Duration = Duration::from_secs(2);
+
+/// How long finishing waits for a sealer that is busy writing.
+const LAST_READINGS: Duration = Duration::from_millis(20);
 
 /// The recording that is running, if any.
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
@@ -89,6 +96,8 @@ impl Recorder {
         let started = start_threads(&shared, header);
         let (drain, sealer) = started.inspect_err(|_| last_words::disarm())?;
         call_site::switch_on(ticks_per_second, rules);
+        shared.is_on.store(true, Ordering::Release);
+        shared.wake_sealer(); // for its first readings
         *session = Some(Session { shared: Arc::clone(&shared), drain, sealer });
         Ok(Self { shared })
     }
@@ -214,6 +223,10 @@ fn finish_if(is_it: impl FnOnce(&Arc<Shared>) -> bool) -> Option<Result<Summary,
 
 fn finish(session: Session) -> Result<Summary, Error> {
     let Session { shared, drain, sealer } = session;
+    // The sealer's last readings, so that the shortest recording says what it cost.
+    shared.last_readings.store(true, Ordering::Release);
+    shared.wake_sealer();
+    last_words::wait_for(|| !shared.last_readings.load(Ordering::Acquire), LAST_READINGS);
     call_site::switch_off();
     let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
     shared.stop_drain.store(true, Ordering::Release);
@@ -296,10 +309,4 @@ pub(crate) fn after_panic() {
     } else {
         flush(&shared, PANIC_AT_MOST);
     }
-}
-
-/// How many names there are, for tests of their limit.
-#[doc(hidden)]
-pub fn names_in_use() -> u32 {
-    names::published()
 }

@@ -13,11 +13,11 @@ mod atomics {
         fence,
     };
 }
-#[path = "../src/in_flight.rs"]
+#[path = "../src/hot/in_flight.rs"]
 mod in_flight;
-#[path = "../src/open_spans.rs"]
+#[path = "../src/hot/open_spans.rs"]
 mod open_spans;
-#[path = "../src/ownership.rs"]
+#[path = "../src/hot/ownership.rs"]
 mod ownership;
 #[path = "../src/rendezvous.rs"]
 mod rendezvous;

@@ -32,7 +32,7 @@ pub enum Damaged {
         slot: u32,
         /// Sequence of the chunk it would have become.
         sequence: u64,
-        /// Units that were published and cannot be read.
+        /// Units that were published and cannot be read; 0 if even that is unknown.
         units: u32,
     },
     /// A chunk whose header is intact.
@@ -77,6 +77,8 @@ pub enum Why {
     Zeros,
     /// There is something else in its place.
     NoHeader,
+    /// There is no header of a raw slot in its place.
+    NoSlot,
     /// A chunk of another recording is in its place.
     OtherRecording,
     /// It is larger than the format allows, or its parts do not fit into it.
@@ -104,6 +106,7 @@ impl Why {
             Why::CutOff => "cut off by the end of the file",
             Why::Zeros => "zeros instead",
             Why::NoHeader => "no chunk header",
+            Why::NoSlot => "no slot header",
             Why::OtherRecording => "it belongs to another recording",
             Why::Lengths => "lengths that the format does not allow",
             Why::Reserved => {
@@ -141,6 +144,9 @@ impl fmt::Display for Damage {
                 f,
                 "in-flight entry {entry} at byte {at:#x}: {why}; one stack of open spans is lost"
             ),
+            Damaged::RawSlot { slot, units: 0, .. } => {
+                write!(f, "raw slot {slot} at byte {at:#x}: {why}; what was in it is lost")
+            }
             Damaged::RawSlot { slot, sequence, units } => write!(
                 f,
                 "raw slot {slot} (chunk {sequence}) at byte {at:#x}: {why}; \

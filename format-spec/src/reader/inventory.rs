@@ -66,7 +66,13 @@ impl Inventory {
         // A freed slot whose chunk is not there saves what was in that chunk. Only
         // where nothing is ever overwritten, though: elsewhere it may be long gone.
         let all_is_kept = header.mode == Mode::Full;
-        raw.retain(|held| !sealed.contains(&held.content.sequence) && (!held.freed || all_is_kept));
+        let mut held_already = HashSet::new();
+        raw.retain(|held| {
+            let sequence = held.content.sequence;
+            !sealed.contains(&sequence)
+                && (!held.freed || all_is_kept)
+                && held_already.insert(sequence)
+        });
         for held in &raw {
             tables.absorb_raw(&held.content, &held.bytes);
             if !held.content.events.is_empty() {

@@ -157,7 +157,7 @@ fn read_slot<S: Source>(
         match head.kind {
             SlotKind::Empty => return Ok(None),
             SlotKind::Foreign if attempt < ATTEMPTS => continue,
-            SlotKind::Foreign => return Err((head.sequence, Why::NoHeader)),
+            SlotKind::Foreign => return Err((head.sequence, Why::NoSlot)),
             SlotKind::Used | SlotKind::Freed => {}
         }
         let there = u64::from(head.published).min(room) as usize;

@@ -20,11 +20,13 @@ use std::{
 
 use ringscope_format::{LostCause, Record, SkipCause};
 
-use crate::{
+use crate::hot::{
     call_site::unless_reentered,
     lane::{Lane, Owner},
 };
 
+/// How many threads can record at once; the file has an in-flight entry for each.
+pub(crate) const MAX_LANES: usize = 1_024;
 /// Rings that stay ready for new threads, however long they have been spare.
 const SPARE_RINGS: usize = 2;
 /// A thread that got no ring asks again after this many events.
@@ -199,7 +201,7 @@ pub(crate) fn configure(ring_records: usize, budget_bytes: u64) {
     pool.ring_records = ring_records;
     let ring_bytes = (ring_records * size_of::<Record>()).max(1) as u64;
     // At least two: the recorder's own thread has one, and may be one too many.
-    let most = crate::config::MAX_LANES as u64 - 1;
+    let most = MAX_LANES as u64 - 1;
     pool.max_lanes = (budget_bytes / ring_bytes).clamp(2, most) as usize;
 }
 
@@ -214,9 +216,10 @@ pub(crate) fn refresh(known: &mut Vec<&'static Lane>) {
 
 /// Gives the memory of spare rings back, but for a few.
 pub(crate) fn trim() {
-    let lanes = pool().lanes.clone();
+    // Under the lock, as in `claim`: no thread must find a lane taken by this.
+    let pool = pool();
     let mut spare = 0;
-    for lane in lanes {
+    for lane in &pool.lanes {
         if !lane.ownership.claim() {
             continue;
         }

@@ -28,7 +28,7 @@ use std::{
 };
 
 use crate::{
-    names,
+    hot::names,
     rules::{Action, Rules},
 };
 
@@ -95,6 +95,7 @@ pub(crate) enum Verdict {
 static HEAD: AtomicPtr<CallSite> = AtomicPtr::new(ptr::null_mut());
 /// Set in a forked child: nothing records there again.
 static FORKED: AtomicBool = AtomicBool::new(false);
+static RULES_VERSION: AtomicU32 = AtomicU32::new(0);
 static CONTROL: Mutex<Control> =
     Mutex::new(Control { recording: None, rules: None, by_name: None });
 
@@ -310,6 +311,7 @@ pub(crate) fn switch_on(ticks_per_second: u64, rules: Rules) {
     let mut control = control();
     control.recording = Some(ticks_per_second);
     control.rules = Some(rules);
+    RULES_VERSION.fetch_add(1, Release);
     all().for_each(|site| site.apply(&control));
 }
 
@@ -317,7 +319,13 @@ pub(crate) fn switch_on(ticks_per_second: u64, rules: Rules) {
 pub(crate) fn set_rules(rules: Rules) {
     let mut control = control();
     control.rules = Some(rules);
+    RULES_VERSION.fetch_add(1, Release);
     all().for_each(|site| site.apply(&control));
+}
+
+/// Differs whenever the rules may have changed.
+pub(crate) fn rules_version() -> u32 {
+    RULES_VERSION.load(Acquire)
 }
 
 /// The rules in force.

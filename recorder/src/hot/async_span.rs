@@ -9,7 +9,7 @@ use std::sync::{
 
 use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
 
-use crate::{
+use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
     clock::ticks,
     lane::Lane,

@@ -17,18 +17,29 @@ use ringscope_format::{
 };
 
 use crate::{
-    call_site, clock,
-    config::{Config, MAX_LANES, RAW_SLOTS, UNITS_PER_SLOT},
-    drain::{ASYNC_ENTRIES, Remains, encode_names},
+    cold::{
+        drain::{ASYNC_ENTRIES, Remains, encode_names},
+        flight_recorder::{ChunkFacts, Dump, RingArea, numbered},
+        readings,
+        shared::{DumpReason, NextFile, Shared, lock},
+        trace_file::{Fate, TraceFile, with_suffix},
+    },
+    config::Config,
     error::Error,
-    flight_recorder::{ChunkFacts, Dump, RingArea, numbered},
-    last_words, names, readings, ring_pool,
+    hot::{
+        call_site, clock, names,
+        ring_pool::{self, MAX_LANES},
+    },
+    last_words,
     rules::Rules,
-    shared::{DumpReason, NextFile, Shared, lock},
     summary::Problem,
-    trace_file::{Fate, TraceFile, with_suffix},
 };
 
+/// Units in one raw slot, which becomes one chunk: 512 KiB. Larger ones compress
+/// no better and leave the second-level cache.
+const UNITS_PER_SLOT: u32 = 16_384;
+/// Raw slots in the file: what the sealer may fall behind by.
+const RAW_SLOTS: u32 = 8;
 /// How often it looks for a control file, when nothing else wakes it.
 const LOOK_ROUND: Duration = Duration::from_millis(250);
 /// How often it checks what became of the file, and trims spare rings.
@@ -53,6 +64,9 @@ pub(crate) struct Sealer {
     names_sequence: u64,
     /// Of the data chunk that was sealed last.
     last_sequence: u64,
+    metadata_sequence: u64,
+    rules_version: u32,
+    rules_in_file: String,
     /// What every file begins with.
     metadata: Vec<(String, String)>,
     dumps: u32,
@@ -114,6 +128,9 @@ impl Sealer {
             ring: (layout.ring_length > 0).then(|| RingArea::new(&layout)),
             names_sequence: 0,
             last_sequence: 0,
+            metadata_sequence: 0,
+            rules_version: call_site::rules_version(),
+            rules_in_file: String::new(),
             metadata,
             next_log: None,
             dumps: 0,
@@ -227,16 +244,33 @@ impl Sealer {
     fn begin(&mut self, log: &mut Log) -> io::Result<u32> {
         let mut pairs: Vec<(&str, &str)> =
             self.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let rules = call_site::rules().to_string();
-        if !rules.is_empty() {
-            pairs.push(("rules", &rules));
+        self.rules_in_file = call_site::rules().to_string();
+        if !self.rules_in_file.is_empty() {
+            pairs.push(("rules", &self.rules_in_file));
         }
-        let number = u64::from(log.file.header.file_number);
-        let chunk = self.encoder.metadata(number, &pairs).map_err(io::Error::other)?;
-        log.append(chunk, &self.shared)?;
+        self.metadata_sequence += 1;
+        let chunk = self.encoder.metadata(self.metadata_sequence, &pairs);
+        log.append(chunk.map_err(io::Error::other)?, &self.shared)?;
         let (chunks, count) = self.name_chunks()?;
         chunks.iter().try_for_each(|chunk| log.append(chunk, &self.shared))?;
         Ok(count)
+    }
+
+    /// Rules that were changed while recording: the last ones count.
+    fn write_new_rules(&mut self) {
+        let version = call_site::rules_version();
+        if std::mem::replace(&mut self.rules_version, version) == version {
+            return;
+        }
+        let rules = call_site::rules().to_string();
+        if rules != self.rules_in_file {
+            self.metadata_sequence += 1;
+            if let Ok(chunk) = self.encoder.metadata(self.metadata_sequence, &[("rules", &rules)]) {
+                // On a full disk the next file of the recording will say it.
+                let _ = self.log.append(chunk, &self.shared);
+            }
+            self.rules_in_file = rules;
+        }
     }
 
     /// All names so far, as chunks.
@@ -259,12 +293,16 @@ impl Sealer {
     /// Everything that is not sealing.
     fn look_round(&mut self) {
         let now = Instant::now();
+        let last = self.shared.last_readings.load(Ordering::Acquire);
         if let Some(every) = self.shared.config.readings
-            && now >= self.next_reading
+            && self.shared.is_on.load(Ordering::Acquire)
+            && (now >= self.next_reading || last)
         {
             readings::take(&self.shared, self.log.file.full_slots());
             self.next_reading = now + every;
         }
+        self.shared.last_readings.store(false, Ordering::Release);
+        self.write_new_rules();
         if now >= self.next_housekeeping {
             self.next_housekeeping = now + HOUSEKEEPING;
             ring_pool::trim();

@@ -20,9 +20,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{
     atomics::{AtomicU32, AtomicU64, Relaxed, Release},
-    clock,
-    in_flight::InFlight,
-    ownership::Ownership,
+    hot::{clock, in_flight::InFlight, ownership::Ownership},
 };
 
 /// What one thread records through. Lives for ever and passes from thread to thread.

@@ -13,7 +13,7 @@ use std::{
 
 use ringscope_format::{OpenSpan, Vitals};
 
-use crate::{config::Config, summary::Problem, trace_file::TraceFile};
+use crate::{cold::trace_file::TraceFile, config::Config, summary::Problem};
 
 /// The file that the drain should go on in.
 #[derive(Debug)]
@@ -44,6 +44,10 @@ pub(crate) struct Shared {
     pub(crate) stop_drain: AtomicBool,
     /// Asks the sealer to finish what the drain has left.
     pub(crate) stop_sealer: AtomicBool,
+    /// Call sites are switched on: readings can be recorded.
+    pub(crate) is_on: AtomicBool,
+    /// Asks the sealer for readings now; it answers by resetting this.
+    pub(crate) last_readings: AtomicBool,
     /// The drain passes its open slot on even though it is not full.
     pub(crate) close_slot: AtomicBool,
     /// The sealer cannot write; what is lost now is lost to the file.
@@ -92,6 +96,8 @@ impl Shared {
             ticks_per_second,
             stop_drain: AtomicBool::new(false),
             stop_sealer: AtomicBool::new(false),
+            is_on: AtomicBool::new(false),
+            last_readings: AtomicBool::new(false),
             close_slot: AtomicBool::new(false),
             cannot_write: AtomicBool::new(false),
             next_sequence: AtomicU64::new(1),
@@ -140,7 +146,7 @@ impl Shared {
     }
 
     pub(crate) fn ticks(&self, duration: std::time::Duration) -> u64 {
-        crate::call_site::to_ticks(duration, self.ticks_per_second)
+        crate::hot::call_site::to_ticks(duration, self.ticks_per_second)
     }
 
     pub(crate) fn nanos(&self, ticks: u64) -> u64 {

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{clock, gauge, shared::Shared};
+use crate::{cold::shared::Shared, gauge, hot::clock};
 
 /// Records one set of readings. Call on the sealer thread.
 pub(crate) fn take(shared: &Shared, full_slots: usize) {

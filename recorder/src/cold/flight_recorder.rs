@@ -17,7 +17,7 @@ use ringscope_format::{
     VITALS_OFFSET, Vitals, write_twin,
 };
 
-use crate::{
+use crate::cold::{
     shared::DumpReason,
     trace_file::{TraceFile, with_suffix},
 };

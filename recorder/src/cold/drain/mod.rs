@@ -13,6 +13,11 @@
 //! never in neither. It sleeps between ticks: a drain that spins nearly doubles
 //! what a span costs.
 
+mod losses;
+mod slow_names;
+mod stacks;
+
+use self::slow_names::SlowNames;
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -20,24 +25,25 @@ use std::{
 };
 
 use ringscope_format::{
-    BatchKind, Kind, LISTED_FRAMES, Loss, LostCause, OpenSpan, Record, RecordingState, TrackKind,
-    Vitals, push_call_site, push_name, push_track, whole_events,
+    BatchKind, LISTED_FRAMES, Loss, OpenSpan, Record, RecordingState, TrackKind, Vitals,
+    push_call_site, push_name, push_track, whole_events,
 };
 
 use crate::{
-    async_span::{EVER_USED, LISTED, OPEN},
-    atomics::Relaxed,
-    call_site, clock,
-    config::MAX_LANES,
-    lane::Lane,
+    cold::{
+        scheduling,
+        shared::{Shared, SlowSpan, lock},
+        trace_file::{OpenSlot, TraceFile},
+    },
+    hot::{
+        async_span::LISTED,
+        call_site, clock,
+        lane::Lane,
+        names::{self, Entry},
+        ownership::DrainView,
+        ring_pool::{self, UNATTACHED},
+    },
     last_words,
-    names::{self, Entry},
-    ownership::DrainView,
-    ring_pool::{self, UNATTACHED},
-    rules::matches,
-    scheduling,
-    shared::{Shared, SlowSpan, lock},
-    trace_file::{OpenSlot, TraceFile},
 };
 
 /// Ticks without an event before the drain starts to sleep longer.
@@ -184,7 +190,7 @@ impl Drain {
             if view == DrainView::Retired {
                 lane.ownership.recycle();
             } else {
-                take_counts(lane, seen);
+                losses::take_counts(lane, seen);
             }
         }
         drain.write_vitals(now);
@@ -237,13 +243,6 @@ impl Drain {
         *lock(&self.shared.at_last_close) = (self.vitals, open.clone());
         rendezvous_everyone();
         Remains { vitals: self.vitals, edition: self.edition, open }
-    }
-
-    /// Every span that was open in the last pass, with its depth.
-    fn open_spans(&self) -> Vec<(OpenSpan, u32)> {
-        let recording = self.seen.iter().filter(|seen| seen.view == DrainView::Recording);
-        let stacks = recording.flat_map(|seen| stack(seen, seen.track).zip(0..));
-        stacks.chain(self.async_in_file.iter().map(|&span| (span, u32::MAX))).collect()
     }
 
     fn pass(&mut self) -> Pass {
@@ -378,13 +377,10 @@ impl Drain {
         if !self.write_bytes(BatchKind::ClockPairs, now, 1, bytemuck::bytes_of(&pair)) {
             return false;
         }
-        let wait = match FIRST_PAIRS.get(self.pairs_taken) {
-            Some(&since_start) => {
-                self.shared.ticks(since_start) + self.started - now.min(self.started)
-            }
-            None => self.shared.ticks(CLOCK_EVERY),
+        self.next_pair = match FIRST_PAIRS.get(self.pairs_taken) {
+            Some(&since_start) => self.started + self.shared.ticks(since_start),
+            None => now + self.shared.ticks(CLOCK_EVERY),
         };
-        self.next_pair = now.saturating_add(wait);
         self.pairs_taken += 1;
         self.shared.drain_cpu_ns.store(clock::thread_cpu_ns(), Ordering::Relaxed);
         true
@@ -459,149 +455,6 @@ impl Drain {
         written
     }
 
-    /// Step 4, first half: what the threads have counted since the last tick.
-    fn count_losses(&mut self, now: u64) {
-        let (from, to) = (self.last_pass, now);
-        let cannot_write = self.shared.cannot_write.load(Ordering::Acquire);
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
-            if seen.view == DrainView::Absent {
-                continue;
-            }
-            // The vitals count the program's events; what the recorder's own
-            // thread loses is in the table of losses alone.
-            let of_the_program = u64::from(!lane.owner().is_recorder);
-            let counts = &lane.counts;
-            for cause in 0..8 {
-                let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
-                let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
-                if events > 0 {
-                    seen.lost[cause] += events;
-                    seen.lost_slots[cause] += slots;
-                    // A ring that is full because the file cannot be written says so.
-                    let full = cause == LostCause::RingFull as usize;
-                    let why = if full && cannot_write { LostCause::File as usize } else { cause };
-                    self.vitals.lost[why] += events * of_the_program;
-                    self.vitals.lost_slots[why] += slots * of_the_program;
-                    let total = seen.lost[cause];
-                    let what = (seen.track, Loss::LOST, why);
-                    note(&mut self.losses, what, [events, slots, total], (from, to));
-                }
-                let skipped = counts.skipped[cause].load(Relaxed) - seen.skipped[cause];
-                if skipped > 0 {
-                    seen.skipped[cause] += skipped;
-                    self.vitals.skipped[cause] += skipped * of_the_program;
-                    let total = seen.skipped[cause];
-                    let what = (seen.track, Loss::SKIPPED, cause);
-                    note(&mut self.losses, what, [skipped, 0, total], (from, to));
-                }
-            }
-        }
-        for cause in 0..8 {
-            let total = UNATTACHED.lost[cause].load(Ordering::Relaxed);
-            let events = total - std::mem::replace(&mut self.unattached.0[cause], total);
-            if events > 0 {
-                self.vitals.lost[cause] += events;
-                note(&mut self.losses, (0, Loss::LOST, cause), [events, 0, total], (from, to));
-            }
-            let total = UNATTACHED.skipped[cause].load(Ordering::Relaxed);
-            let events = total - std::mem::replace(&mut self.unattached.1[cause], total);
-            if events > 0 {
-                self.vitals.skipped[cause] += events;
-                note(&mut self.losses, (0, Loss::SKIPPED, cause), [events, 0, total], (from, to));
-            }
-        }
-    }
-
-    /// Step 4, second half. Returns false if there was no room; they stay for the next tick.
-    fn write_losses(&mut self, now: u64) -> bool {
-        if self.losses.is_empty() {
-            return true;
-        }
-        for index in 0..self.lanes.len() {
-            let (view, track) = (self.seen[index].view, self.seen[index].track);
-            let concerned = self.losses.iter().any(|loss| loss.track == track);
-            if view != DrainView::Absent && concerned && !self.describe_track(index, now) {
-                return false;
-            }
-        }
-        let mut losses = std::mem::take(&mut self.losses);
-        // Entries of many threads may not fit into one slot.
-        while !losses.is_empty() {
-            let some = losses.len().min(256);
-            let bytes = bytemuck::cast_slice(&losses[..some]);
-            if !self.write_bytes(BatchKind::Losses, now, some as u32, bytes) {
-                self.losses = losses;
-                return false;
-            }
-            losses.drain(..some);
-        }
-        self.losses = losses;
-        true
-    }
-
-    /// Step 5: stacks that differ from what the file says.
-    fn write_stacks(&mut self, now: u64) {
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
-            let gone = seen.view == DrainView::Absent;
-            if gone {
-                if seen.version_in_file.take().is_some() {
-                    seen.edition += 1;
-                    self.file.write_in_flight(
-                        lane.index as usize,
-                        seen.edition,
-                        now,
-                        seen.track,
-                        0,
-                        &[],
-                    );
-                }
-                continue;
-            }
-            if seen.version_in_file == Some(seen.version) {
-                continue;
-            }
-            self.spans.clear();
-            self.spans.extend(stack(seen, seen.track));
-            seen.edition += 1;
-            let (entry, track, depth) = (lane.index as usize, seen.track, seen.depth);
-            self.file.write_in_flight(entry, seen.edition, now, track, depth, &self.spans);
-            seen.version_in_file = Some(seen.version);
-        }
-        self.write_async_spans(now);
-    }
-
-    fn write_async_spans(&mut self, now: u64) {
-        if !EVER_USED.load(Ordering::Relaxed) {
-            return;
-        }
-        self.spans.clear();
-        let open = (0..LISTED).filter_map(|index| OPEN.copy(index));
-        self.spans.extend(open.map(|span| OpenSpan {
-            start: span.start,
-            id: span.id,
-            name: span.name,
-            track: span.track,
-        }));
-        if self.spans == self.async_in_file {
-            return;
-        }
-        self.async_edition += 1;
-        for entry in 0..ASYNC_ENTRIES {
-            let from = (entry * LISTED_FRAMES).min(self.spans.len());
-            let to = (from + LISTED_FRAMES).min(self.spans.len());
-            let page = &self.spans[from..to];
-            self.file.write_in_flight(
-                MAX_LANES + entry,
-                self.async_edition,
-                now,
-                0,
-                page.len() as u32,
-                page,
-            );
-        }
-        self.async_in_file.clone_from(&self.spans);
-    }
-
     fn close_slot_if_asked(&mut self, now: u64) {
         // A flight recorder's chunks must not span more than a part of its window,
         // or whole windows would age out at once.
@@ -665,47 +518,12 @@ impl Drain {
         self.async_edition = 0;
         self.shared.wake_sealer();
     }
-
-    /// The file cannot be written and the recording ends: what is still in the rings is lost.
-    fn give_up_the_rest(&mut self) {
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
-            if lane.ownership.drain_view() == DrainView::Absent {
-                continue;
-            }
-            let consumer = lane.consumer();
-            let Ok(rest) = consumer.read_chunk(consumer.slots()) else { continue };
-            let (first, second) = rest.as_slices();
-            let units = first.len() + second.len();
-            let slots = count_slots(first) + count_slots(second);
-            rest.commit_all();
-            if !lane.owner().is_recorder {
-                self.vitals.lost[LostCause::File as usize] += (units - slots) as u64;
-                self.vitals.lost_slots[LostCause::File as usize] += slots as u64;
-            }
-            seen.available = 0;
-        }
-        self.count_losses(clock::ticks());
-    }
 }
 
 /// Whoever still waits for a pass gets no other than the last one.
 fn rendezvous_everyone() {
     let rendezvous = last_words::rendezvous();
     rendezvous.answer(rendezvous.pending());
-}
-
-fn take_counts(lane: &Lane, seen: &mut Seen) {
-    let counts = &lane.counts;
-    for cause in 0..8 {
-        seen.lost[cause] = counts.lost[cause].load(Relaxed);
-        seen.lost_slots[cause] = counts.lost_slots[cause].load(Relaxed);
-        seen.skipped[cause] = counts.skipped[cause].load(Relaxed);
-    }
-}
-
-fn stack(seen: &Seen, track: u32) -> impl Iterator<Item = OpenSpan> {
-    let frames = seen.frames.iter().take(seen.depth as usize);
-    frames.map(move |&(start, name)| OpenSpan { start, id: 0, name, track })
 }
 
 /// The first `take` units of two slices.
@@ -720,82 +538,6 @@ fn split<'a>(
 
 fn count_slots(units: &[Record]) -> usize {
     units.iter().filter(|unit| unit.kind.is_slot()).count()
-}
-
-/// From when on a span of each name is slow.
-#[derive(Debug, Default)]
-struct SlowNames {
-    /// In ticks, by id of the name.
-    limits: Vec<u64>,
-    /// Name entries that have been looked at.
-    looked_at: u32,
-}
-
-impl SlowNames {
-    /// The slowest span that is slower than its trigger allows.
-    fn slowest(
-        &mut self,
-        shared: &Shared,
-        first: &[Record],
-        second: &[Record],
-    ) -> Option<(u32, u64)> {
-        let timed = |unit: &&Record| matches!(unit.kind, Kind::SPAN | Kind::ASYNC_SPAN);
-        let mut slowest = None;
-        for unit in first.iter().chain(second).filter(timed) {
-            if unit.name as usize >= self.limits.len() {
-                self.look_at_new_names(shared);
-            }
-            let limit = self.limits.get(unit.name as usize).copied().unwrap_or(u64::MAX);
-            let ticks = unit.duration().unwrap_or(0);
-            if ticks > limit && slowest.is_none_or(|(_, most)| ticks > most) {
-                slowest = Some((unit.name, ticks));
-            }
-        }
-        slowest
-    }
-
-    fn look_at_new_names(&mut self, shared: &Shared) {
-        let mut entries = Vec::new();
-        names::copy_entries(self.looked_at, usize::MAX, &mut entries);
-        self.looked_at += entries.len() as u32;
-        for entry in entries {
-            let Entry::Text { id, text } = entry else { continue };
-            let triggers = shared.config.triggers.iter();
-            let rules = triggers.filter(|trigger| matches(&trigger.pattern, text));
-            let limit = rules.map(|trigger| shared.ticks(trigger.longer_than)).min();
-            if self.limits.len() <= id as usize {
-                self.limits.resize(id as usize + 1, u64::MAX);
-            }
-            self.limits[id as usize] = limit.unwrap_or(u64::MAX);
-        }
-    }
-}
-
-/// Adds a loss (track, class and cause; events, slots and total; between two
-/// ticks), or makes one that is not written yet larger.
-fn note(losses: &mut Vec<Loss>, what: (u32, u8, usize), counts: [u64; 3], between: (u64, u64)) {
-    let (track, class, cause) = (what.0, what.1, what.2 as u8);
-    let [events, slots, total] = counts;
-    let same = |known: &&mut Loss| (known.track, known.class, known.cause) == (track, class, cause);
-    if let Some(known) = losses.iter_mut().find(same) {
-        known.events += events;
-        known.slots += slots;
-        known.not_after = between.1;
-        known.total = total;
-        return;
-    }
-    let (not_before, not_after) = between;
-    losses.push(Loss {
-        track,
-        class,
-        cause,
-        unused: 0,
-        events,
-        slots,
-        not_before,
-        not_after,
-        total,
-    });
 }
 
 pub(crate) fn encode_names(entries: &[Entry], bytes: &mut Vec<u8>) {

@@ -172,6 +172,10 @@ impl TraceFile {
         let (offset, length) = self.slot_range(index);
         // SAFETY: the slot is full, so the sealer has it until the store below.
         mark_free(unsafe { self.part(offset, length) });
+        // Written-back pages are write-protected, and the next store to one may
+        // have to wait for the disk. That wait is better had here than in the drain.
+        #[cfg(target_os = "linux")]
+        let _ = self.map.advise_range(memmap2::Advice::PopulateWrite, offset, length);
         self.slots[index].state.store(FREE, Release);
     }
 

@@ -1,0 +1,153 @@
+//! Step 4 of a tick: what the threads lost or skipped since the last one.
+
+use std::sync::atomic::Ordering;
+
+use ringscope_format::{BatchKind, Loss, LostCause};
+
+use super::{Drain, Seen, count_slots};
+use crate::{
+    atomics::Relaxed,
+    hot::{clock, lane::Lane, ownership::DrainView, ring_pool::UNATTACHED},
+};
+
+/// Entries in one batch; of many threads they may not fit into one slot.
+const LOSSES_AT_ONCE: usize = 256;
+
+impl Drain {
+    /// Step 4, first half: what the threads have counted since the last tick.
+    pub(super) fn count_losses(&mut self, now: u64) {
+        let (from, to) = (self.last_pass, now);
+        let cannot_write = self.shared.cannot_write.load(Ordering::Acquire);
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            if seen.view == DrainView::Absent {
+                continue;
+            }
+            // The vitals count the program's events; what the recorder's own
+            // thread loses is in the table of losses alone.
+            let of_the_program = u64::from(!lane.owner().is_recorder);
+            let counts = &lane.counts;
+            for cause in 0..8 {
+                let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
+                let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
+                if events > 0 {
+                    seen.lost[cause] += events;
+                    seen.lost_slots[cause] += slots;
+                    // A ring that is full because the file cannot be written says so.
+                    let full = cause == LostCause::RingFull as usize;
+                    let why = if full && cannot_write { LostCause::File as usize } else { cause };
+                    self.vitals.lost[why] += events * of_the_program;
+                    self.vitals.lost_slots[why] += slots * of_the_program;
+                    let total = seen.lost[cause];
+                    let what = (seen.track, Loss::LOST, why);
+                    note(&mut self.losses, what, [events, slots, total], (from, to));
+                }
+                let skipped = counts.skipped[cause].load(Relaxed) - seen.skipped[cause];
+                if skipped > 0 {
+                    seen.skipped[cause] += skipped;
+                    self.vitals.skipped[cause] += skipped * of_the_program;
+                    let total = seen.skipped[cause];
+                    let what = (seen.track, Loss::SKIPPED, cause);
+                    note(&mut self.losses, what, [skipped, 0, total], (from, to));
+                }
+            }
+        }
+        for cause in 0..8 {
+            let total = UNATTACHED.lost[cause].load(Ordering::Relaxed);
+            let events = total - std::mem::replace(&mut self.unattached.0[cause], total);
+            if events > 0 {
+                self.vitals.lost[cause] += events;
+                note(&mut self.losses, (0, Loss::LOST, cause), [events, 0, total], (from, to));
+            }
+            let total = UNATTACHED.skipped[cause].load(Ordering::Relaxed);
+            let events = total - std::mem::replace(&mut self.unattached.1[cause], total);
+            if events > 0 {
+                self.vitals.skipped[cause] += events;
+                note(&mut self.losses, (0, Loss::SKIPPED, cause), [events, 0, total], (from, to));
+            }
+        }
+    }
+
+    /// Step 4, second half. Returns false if there was no room; they stay for the next tick.
+    pub(super) fn write_losses(&mut self, now: u64) -> bool {
+        if self.losses.is_empty() {
+            return true;
+        }
+        for index in 0..self.lanes.len() {
+            let (view, track) = (self.seen[index].view, self.seen[index].track);
+            let concerned = self.losses.iter().any(|loss| loss.track == track);
+            if view != DrainView::Absent && concerned && !self.describe_track(index, now) {
+                return false;
+            }
+        }
+        let mut losses = std::mem::take(&mut self.losses);
+        while !losses.is_empty() {
+            let some = losses.len().min(LOSSES_AT_ONCE);
+            let bytes = bytemuck::cast_slice(&losses[..some]);
+            if !self.write_bytes(BatchKind::Losses, now, some as u32, bytes) {
+                self.losses = losses;
+                return false;
+            }
+            losses.drain(..some);
+        }
+        self.losses = losses;
+        true
+    }
+
+    /// The file cannot be written and the recording ends: what is still in the rings is lost.
+    pub(super) fn give_up_the_rest(&mut self) {
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            if lane.ownership.drain_view() == DrainView::Absent {
+                continue;
+            }
+            let consumer = lane.consumer();
+            let Ok(rest) = consumer.read_chunk(consumer.slots()) else { continue };
+            let (first, second) = rest.as_slices();
+            let units = first.len() + second.len();
+            let slots = count_slots(first) + count_slots(second);
+            rest.commit_all();
+            if !lane.owner().is_recorder {
+                self.vitals.lost[LostCause::File as usize] += (units - slots) as u64;
+                self.vitals.lost_slots[LostCause::File as usize] += slots as u64;
+            }
+            seen.available = 0;
+        }
+        self.count_losses(clock::ticks());
+    }
+}
+
+/// Makes the counts of an older recording the zero of this one.
+pub(super) fn take_counts(lane: &Lane, seen: &mut Seen) {
+    let counts = &lane.counts;
+    for cause in 0..8 {
+        seen.lost[cause] = counts.lost[cause].load(Relaxed);
+        seen.lost_slots[cause] = counts.lost_slots[cause].load(Relaxed);
+        seen.skipped[cause] = counts.skipped[cause].load(Relaxed);
+    }
+}
+
+/// Adds a loss (track, class and cause; events, slots and total; between two
+/// ticks), or makes one that is not written yet larger.
+fn note(losses: &mut Vec<Loss>, what: (u32, u8, usize), counts: [u64; 3], between: (u64, u64)) {
+    let (track, class, cause) = (what.0, what.1, what.2 as u8);
+    let [events, slots, total] = counts;
+    let same = |known: &&mut Loss| (known.track, known.class, known.cause) == (track, class, cause);
+    if let Some(known) = losses.iter_mut().find(same) {
+        known.events += events;
+        known.slots += slots;
+        known.not_after = between.1;
+        known.total = total;
+        return;
+    }
+    let (not_before, not_after) = between;
+    losses.push(Loss {
+        track,
+        class,
+        cause,
+        unused: 0,
+        events,
+        slots,
+        not_before,
+        not_after,
+        total,
+    });
+}

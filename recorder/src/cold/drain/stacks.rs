@@ -1,0 +1,89 @@
+//! Step 5 of a tick: which spans are open, copied to where a kill cannot reach.
+
+use std::sync::atomic::Ordering;
+
+use ringscope_format::{LISTED_FRAMES, OpenSpan};
+
+use super::{ASYNC_ENTRIES, Drain, Seen};
+use crate::hot::{
+    async_span::{EVER_USED, LISTED, OPEN},
+    ownership::DrainView,
+    ring_pool::MAX_LANES,
+};
+
+impl Drain {
+    /// Writes stacks that differ from what the file says.
+    pub(super) fn write_stacks(&mut self, now: u64) {
+        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+            let gone = seen.view == DrainView::Absent;
+            if gone {
+                if seen.version_in_file.take().is_some() {
+                    seen.edition += 1;
+                    self.file.write_in_flight(
+                        lane.index as usize,
+                        seen.edition,
+                        now,
+                        seen.track,
+                        0,
+                        &[],
+                    );
+                }
+                continue;
+            }
+            if seen.version_in_file == Some(seen.version) {
+                continue;
+            }
+            self.spans.clear();
+            self.spans.extend(stack(seen, seen.track));
+            seen.edition += 1;
+            let (entry, track, depth) = (lane.index as usize, seen.track, seen.depth);
+            self.file.write_in_flight(entry, seen.edition, now, track, depth, &self.spans);
+            seen.version_in_file = Some(seen.version);
+        }
+        self.write_async_spans(now);
+    }
+
+    fn write_async_spans(&mut self, now: u64) {
+        if !EVER_USED.load(Ordering::Relaxed) {
+            return;
+        }
+        self.spans.clear();
+        let open = (0..LISTED).filter_map(|index| OPEN.copy(index));
+        self.spans.extend(open.map(|span| OpenSpan {
+            start: span.start,
+            id: span.id,
+            name: span.name,
+            track: span.track,
+        }));
+        if self.spans == self.async_in_file {
+            return;
+        }
+        self.async_edition += 1;
+        for entry in 0..ASYNC_ENTRIES {
+            let from = (entry * LISTED_FRAMES).min(self.spans.len());
+            let to = (from + LISTED_FRAMES).min(self.spans.len());
+            let page = &self.spans[from..to];
+            self.file.write_in_flight(
+                MAX_LANES + entry,
+                self.async_edition,
+                now,
+                0,
+                page.len() as u32,
+                page,
+            );
+        }
+        self.async_in_file.clone_from(&self.spans);
+    }
+
+    /// Every span that was open in the last pass, with its depth.
+    pub(super) fn open_spans(&self) -> Vec<(OpenSpan, u32)> {
+        let recording = self.seen.iter().filter(|seen| seen.view == DrainView::Recording);
+        let stacks = recording.flat_map(|seen| stack(seen, seen.track).zip(0..));
+        stacks.chain(self.async_in_file.iter().map(|&span| (span, u32::MAX))).collect()
+    }
+}
+
+fn stack(seen: &Seen, track: u32) -> impl Iterator<Item = OpenSpan> {
+    let frames = seen.frames.iter().take(seen.depth as usize);
+    frames.map(move |&(start, name)| OpenSpan { start, id: 0, name, track })
+}

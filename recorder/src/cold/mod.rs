@@ -1,0 +1,15 @@
+//! What runs on the recorder's own two threads.
+//!
+//! The [`drain`] moves records from the rings into raw slots of the
+//! [`trace_file`]; the [`sealer`] turns full slots into compressed chunks, and
+//! does everything else that takes time: [`readings`], rotation, and the dumps of
+//! the [`flight_recorder`]. They talk through [`shared`].
+
+pub(crate) mod drain;
+pub(crate) mod flight_recorder;
+pub(crate) mod host;
+pub(crate) mod readings;
+pub(crate) mod scheduling;
+pub(crate) mod sealer;
+pub(crate) mod shared;
+pub(crate) mod trace_file;

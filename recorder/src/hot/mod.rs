@@ -1,0 +1,18 @@
+//! What runs on the program's own threads, and what they share with the rest.
+//!
+//! The way of a span: its [`call_site`] says whether it is on and what its name
+//! is; the thread's [`lane`] comes from the [`ring_pool`]; the guard in [`span`]
+//! reads the [`clock`] twice, keeps itself listed in [`in_flight`], and pushes one
+//! record into the lane's ring. Nothing in that way allocates, locks, waits or
+//! calls the system; what does (first use, thread exit, names) is marked `#[cold]`.
+
+pub(crate) mod async_span;
+pub(crate) mod call_site;
+pub(crate) mod clock;
+pub(crate) mod in_flight;
+pub(crate) mod lane;
+pub(crate) mod names;
+pub(crate) mod open_spans;
+pub(crate) mod ownership;
+pub(crate) mod ring_pool;
+pub(crate) mod span;
