@@ -73,6 +73,7 @@ mod little_endian;
 mod losses;
 mod metadata;
 mod names;
+mod parts;
 mod raw_content;
 mod raw_slot;
 mod reader;

@@ -1,6 +1,8 @@
 //! The limits of SPEC section 2. Readers refuse what is past them before they
 //! allocate for it; writers return an error instead of writing it.
 
+use crate::error::Error;
+
 /// Sections in one chunk.
 pub const MAX_SECTIONS: usize = 64;
 /// Items in one section, and so events or slots in one chunk.
@@ -28,3 +30,11 @@ pub const MAX_CALL_SITES: usize = 4096;
 pub const MAX_TABLE_BYTES: u64 = 256 << 20;
 /// What an entry takes in memory beside its own bytes, roughly.
 pub const ENTRY_COST: u64 = 128;
+
+/// Whether a writer may write so many.
+pub(crate) fn within(what: &'static str, count: usize, limit: usize) -> Result<(), Error> {
+    if count > limit {
+        return Err(Error::TooMuch { what, count: count as u64, limit: limit as u64 });
+    }
+    Ok(())
+}

@@ -4,16 +4,14 @@ use crate::chunk::{
     CHUNK_ALIGN, CHUNK_HEADER_LENGTH, ChunkHeader, ChunkKind, SECTION_ENTRY_LENGTH, SectionEntry,
     encoding, section,
 };
-use crate::clock_fit::ClockPair;
-use crate::columns::{self, Column, Profile, RECORD_COLUMNS, SLOT_COLUMNS, misplaced_unit};
+use crate::columns;
 use crate::error::Error;
 use crate::in_flight::OpenSpan;
-use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES};
+use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES, within};
 use crate::little_endian::round_up;
-use crate::losses::Loss;
+use crate::parts::{Parts, Scratch};
 use crate::raw_content::RawContent;
-use crate::record::Record;
-use crate::{metadata, names, tracks};
+use crate::{metadata, names};
 use zstd::zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
 
 /// Level 1 for tables.
@@ -45,94 +43,6 @@ pub struct ChunkEncoder {
     plane: Vec<u8>,
     table: Vec<u8>,
     scratch: Scratch,
-}
-
-/// Memory for taking content apart.
-#[derive(Default)]
-struct Scratch {
-    records: Vec<Record>,
-    slots: Vec<Record>,
-    residuals: Vec<u64>,
-    open_spans: Vec<u8>,
-}
-
-/// What a data chunk is made of.
-struct Parts<'a> {
-    /// Kind, bytes and number of entries. They come first in the chunk, so that a
-    /// reader has them in one read with the directory.
-    tables: [(u16, &'a [u8], u32); 4],
-    records: &'a [Record],
-    record_profile: Profile,
-    slots: &'a [Record],
-    slot_profile: Profile,
-    residuals: &'a [u64],
-    /// Earliest start and latest end.
-    ticks: (u64, u64),
-}
-
-impl<'a> Parts<'a> {
-    fn units(&self) -> [(&'a [Record], &Profile, &'static [Column]); 2] {
-        [
-            (self.records, &self.record_profile, &RECORD_COLUMNS),
-            (self.slots, &self.slot_profile, &SLOT_COLUMNS),
-        ]
-    }
-}
-
-impl Scratch {
-    fn take_apart<'a>(
-        &'a mut self,
-        content: &'a RawContent,
-        open: &[(OpenSpan, u32)],
-    ) -> Result<Parts<'a>, Error> {
-        let tracks = tracks::count(&content.tracks).ok_or(Error::BrokenTable { what: "tracks" })?;
-        let clocks = rows("clock pairs", &content.clocks, size_of::<ClockPair>())?;
-        let losses = rows("losses", &content.losses, size_of::<Loss>())?;
-        self.open_spans.clear();
-        for (span, depth) in open {
-            self.open_spans.extend_from_slice(bytemuck::bytes_of(span));
-            self.open_spans.extend_from_slice(&depth.to_le_bytes());
-            self.open_spans.extend_from_slice(&[0; 4]);
-        }
-        let mut records: &[Record] = &content.events;
-        let mut record_profile = Profile::of(records);
-        self.slots.clear();
-        if !record_profile.plain {
-            self.split(&content.events)?;
-            records = &self.records;
-            record_profile = Profile::of(records);
-        }
-        limit("events in a chunk", records.len(), MAX_ITEMS)?;
-        limit("slots in a chunk", self.slots.len(), MAX_ITEMS)?;
-        let ticks = columns::predict_starts(records, &mut self.residuals);
-        Ok(Parts {
-            tables: [
-                (section::TRACKS, &content.tracks, tracks),
-                (section::CLOCK_PAIRS, &content.clocks, clocks),
-                (section::LOSSES, &content.losses, losses),
-                (section::OPEN_SPANS, &self.open_spans, open.len() as u32),
-            ],
-            records,
-            record_profile,
-            slots: &self.slots,
-            slot_profile: Profile::of(&self.slots),
-            residuals: &self.residuals,
-            ticks: if records.is_empty() { (0, 0) } else { ticks },
-        })
-    }
-
-    /// Parts records and slots.
-    fn split(&mut self, units: &[Record]) -> Result<(), Error> {
-        if let Some(unit) = misplaced_unit(units) {
-            return Err(Error::Misplaced { unit });
-        }
-        self.records.clear();
-        for unit in units {
-            let part = if unit.kind.is_slot() { &mut self.slots } else { &mut self.records };
-            part.push(*unit);
-        }
-        Ok(())
-    }
 }
 
 impl ChunkEncoder {
@@ -219,7 +129,7 @@ impl ChunkEncoder {
         let mut table = std::mem::take(&mut self.table);
         table.clear();
         for (key, value) in pairs {
-            limit("bytes in a value", value.len(), MAX_SECTION_BYTES)?;
+            within("bytes in a value", value.len(), MAX_SECTION_BYTES)?;
             metadata::push_pair(&mut table, key, value);
         }
         let items = pairs.len() as u32;
@@ -303,8 +213,8 @@ impl ChunkEncoder {
             CHUNK_HEADER_LENGTH + self.directory.len() * SECTION_ENTRY_LENGTH + CHUNK_ALIGN;
         self.used = most - CHUNK_ALIGN;
         for entry in &self.directory {
-            limit("items in a section", entry.items as usize, MAX_ITEMS)?;
-            limit("bytes in a section", entry.raw as usize, MAX_SECTION_BYTES)?;
+            within("items in a section", entry.items as usize, MAX_ITEMS)?;
+            within("bytes in a section", entry.raw as usize, MAX_SECTION_BYTES)?;
             most += match entry.encoding {
                 encoding::PLANES => {
                     let planes = entry.planes.count_ones() as usize;
@@ -389,7 +299,7 @@ impl ChunkEncoder {
 
     fn finish(&mut self, mut header: ChunkHeader) -> Result<(), Error> {
         let length = round_up(self.used as u64, CHUNK_ALIGN as u64);
-        limit("bytes in a chunk", length as usize, MAX_CHUNK_BYTES as usize)?;
+        within("bytes in a chunk", length as usize, MAX_CHUNK_BYTES as usize)?;
         self.out[self.used..length as usize].fill(0);
         self.used = length as usize;
         let end = CHUNK_HEADER_LENGTH + self.directory.len() * SECTION_ENTRY_LENGTH;
@@ -408,18 +318,4 @@ impl ChunkEncoder {
 
 fn compressor(cause: &str) -> Error {
     Error::Compressor(std::io::Error::other(cause))
-}
-
-fn rows(what: &'static str, table: &[u8], row: usize) -> Result<u32, Error> {
-    if !table.len().is_multiple_of(row) {
-        return Err(Error::BrokenTable { what });
-    }
-    Ok((table.len() / row) as u32)
-}
-
-fn limit(what: &'static str, count: usize, limit: usize) -> Result<(), Error> {
-    if count > limit {
-        return Err(Error::TooMuch { what, count: count as u64, limit: limit as u64 });
-    }
-    Ok(())
 }

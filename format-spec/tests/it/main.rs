@@ -9,6 +9,7 @@ mod golden_listing;
 mod hand_over;
 mod hot_path;
 mod layout;
+mod list_output;
 mod live;
 mod parallel;
 mod round_trip;

@@ -7,6 +7,7 @@
 #![cfg(not(feature = "off"))]
 
 mod accounting;
+mod attribute;
 mod child;
 mod clock_and_readings;
 mod death;
