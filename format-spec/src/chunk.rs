@@ -23,6 +23,13 @@ impl ChunkKind {
     pub const NAMES: ChunkKind = ChunkKind(2);
     /// Metadata.
     pub const METADATA: ChunkKind = ChunkKind(3);
+    /// Spans that were open when the recording ended or was dumped.
+    pub const OPEN_SPANS: ChunkKind = ChunkKind(4);
+
+    /// Whether this version says what is in such a chunk.
+    pub const fn is_known(self) -> bool {
+        matches!(self, Self::DATA | Self::NAMES | Self::METADATA | Self::OPEN_SPANS)
+    }
 }
 
 /// Kinds of sections (SPEC 8.3 to 8.5).

@@ -139,6 +139,30 @@ impl ChunkEncoder {
         Ok(&self.out[..self.used])
     }
 
+    /// An open-spans chunk: what was open at `tick`, with depths.
+    pub fn open_spans(
+        &mut self,
+        sequence: u64,
+        tick: u64,
+        open: &[(OpenSpan, u32)],
+    ) -> Result<&[u8], Error> {
+        let mut table = Vec::with_capacity(open.len() * (size_of::<OpenSpan>() + 8));
+        for (span, depth) in open {
+            table.extend_from_slice(bytemuck::bytes_of(span));
+            table.extend_from_slice(&depth.to_le_bytes());
+            table.extend_from_slice(&[0; 4]);
+        }
+        self.begin();
+        self.plan_table(section::OPEN_SPANS, open.len() as u32, &table);
+        self.reserve()?;
+        if !self.directory.is_empty() {
+            self.store_table(0, &table)?;
+        }
+        let header = self.header(ChunkKind::OPEN_SPANS);
+        self.finish(ChunkHeader { sequence, first_tick: tick, last_tick: tick, ..header })?;
+        Ok(&self.out[..self.used])
+    }
+
     fn one_table(
         &mut self,
         kind: ChunkKind,

@@ -9,6 +9,7 @@ use crate::{Error, Recorder, rules::Rules};
 
 /// The smallest flight-recorder area that can hold a few chunks.
 const SMALLEST_CAP: u64 = 4 << 20;
+const LARGEST_CAP: u64 = 1 << 40;
 
 /// When a flight recorder writes a dump because a span was slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ impl Default for Builder {
                 on_panic: true,
                 on_fatal_signal: true,
                 busy_tick: Duration::from_micros(200),
-                idle_tick: Duration::from_millis(40),
+                idle_tick: Duration::from_millis(50),
             },
         }
     }
@@ -141,9 +142,11 @@ impl Builder {
     }
 
     /// Flight recorder: keeps about the last `window` and never more than
-    /// `cap_bytes` of it (at least 4 MiB), older data being overwritten.
+    /// `cap_bytes` of it (at least 4 MiB), older data being overwritten. Such a
+    /// recording does not rotate.
     pub fn keep_last(mut self, window: Duration, cap_bytes: u64) -> Self {
-        self.config.keep_last = Some(KeepLast { window, cap_bytes: cap_bytes.max(SMALLEST_CAP) });
+        self.config.keep_last =
+            Some(KeepLast { window, cap_bytes: cap_bytes.clamp(SMALLEST_CAP, LARGEST_CAP) });
         self
     }
 
@@ -173,7 +176,8 @@ impl Builder {
     }
 
     /// Flight recorder: writes a dump when the process receives this signal, such
-    /// as `SIGUSR2`. Its previous handler is called too. Default: none.
+    /// as `SIGUSR2`. Its previous handler is called too. Signals that cannot be
+    /// caught, and fatal ones, are not taken. Default: none.
     pub fn dump_on_signal(mut self, signal: i32) -> Self {
         self.config.dump_signal = Some(signal);
         self
@@ -181,13 +185,13 @@ impl Builder {
 
     /// Whether commands are taken from a file beside the trace (its name with
     /// `.control` behind it; removed once read). Its lines are `dump`, or rules
-    /// as in [`Rules`]. Default: yes.
+    /// as in [`Rules`], each ended by a new line. Default: yes.
     pub fn control_file(mut self, yes: bool) -> Self {
         self.config.control_file = yes;
         self
     }
 
-    /// Adds a line about this run: a commit, a model, a build flag. `diff` compares them.
+    /// Adds a line about this run: a commit, a model, a build flag.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.config.metadata.push((key.into(), value.into()));
         self
@@ -202,7 +206,9 @@ impl Builder {
     /// How often the process's memory, page faults and CPU time, and the
     /// recorder's own cost, are recorded. `None` for never. Default: every second.
     pub fn readings(mut self, interval: Option<Duration>) -> Self {
-        self.config.readings = interval.map(|every| every.max(Duration::from_millis(10)));
+        let sensible = Duration::from_millis(10)..=Duration::from_secs(86_400);
+        self.config.readings =
+            interval.map(|every| every.clamp(*sensible.start(), *sensible.end()));
         self
     }
 
@@ -213,18 +219,22 @@ impl Builder {
     }
 
     /// Whether a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT) flushes
-    /// the rings before it takes its course. Default: yes.
+    /// the rings before it takes its course. Programs that live with such signals
+    /// (virtual machines, garbage collectors) should say no: recording pauses for a
+    /// second after each. Default: yes.
     pub fn on_fatal_signal(mut self, yes: bool) -> Self {
         self.config.on_fatal_signal = yes;
         self
     }
 
-    /// How long the drain sleeps between two looks at the rings: while there is
-    /// something in them, and when there has been nothing for a second.
+    /// How long the drain sleeps between two looks at the rings: at least, while
+    /// there is something in them, and when there has been nothing for half a second.
+    /// In between it sleeps as long as the rings allow, up to a millisecond.
     ///
-    /// A thread that wakes up after such a second and records faster than its ring
+    /// A thread that wakes up after such a pause and records faster than its ring
     /// holds for one idle tick loses events, counted; a shorter idle tick costs
-    /// CPU time instead. Default: 200 us and 40 ms, which covers 1.5 million events a second.
+    /// CPU time instead. A fatal signal waits for the next look, 250 ms at most.
+    /// Default: 200 us and 50 ms, which covers 1.2 million events a second.
     pub fn ticks(mut self, busy: Duration, idle: Duration) -> Self {
         self.config.busy_tick = busy;
         self.config.idle_tick = idle.max(busy);
@@ -238,7 +248,10 @@ impl Builder {
     /// If a recorder is already running in this process, or the file cannot be
     /// created, locked or given its first few megabytes. Nothing is recorded then,
     /// and the program's spans cost what they cost without a recorder.
-    pub fn start(self) -> Result<Recorder, Error> {
+    pub fn start(mut self) -> Result<Recorder, Error> {
+        if self.config.keep_last.is_some() {
+            self.config.rotate_bytes = None;
+        }
         Recorder::start(self.config)
     }
 }

@@ -35,6 +35,8 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// This process is a fork of one that records, and cannot record itself.
+    ForkedChild,
     /// The recorder's threads could not be started.
     Spawn {
         /// What the system said.
@@ -95,13 +97,20 @@ impl fmt::Display for Error {
                     _ => Ok(()),
                 }
             }
-            Error::Spawn { source } => write!(f, "cannot start the recorder's threads: {source}"),
+            Error::ForkedChild => f.write_str(
+                "this process was forked from one that was recording; start recording after the fork",
+            ),
+            Error::Spawn { source } => write!(
+                f,
+                "cannot start the recorder's threads: {source}; raise the limit on threads"
+            ),
             Error::NotAFlightRecorder => f.write_str(
                 "no dump: this recording keeps everything; set `keep_last` to make it a flight recorder",
             ),
             Error::GaveUp { path } => write!(
                 f,
-                "{}: the recording was given up; was the file truncated by another process?",
+                "{}: the recording ended early: its file was truncated by another process, or this is a \
+                 fork of the process that records",
                 path.display()
             ),
             Error::Format(error) => write!(f, "cannot set up the compressor: {error}"),

@@ -31,8 +31,8 @@ use std::{
 
 use crate::{hot::call_site, rendezvous::Rendezvous};
 
-/// How long a dying thread waits for the drain's last pass. The drain looks at
-/// least every few milliseconds; this is for machines that are very busy.
+/// How long a dying thread waits for the drain's last pass. While something is
+/// recorded the drain looks every fraction of a millisecond, else at its idle tick.
 const LAST_PASS: Duration = Duration::from_millis(250);
 
 const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
@@ -70,6 +70,11 @@ pub(crate) fn fatal_signal() -> Option<u8> {
         0 => None,
         signal => Some(signal as u8),
     }
+}
+
+/// The process has survived its signal.
+pub(crate) fn forget_signal() {
+    SIGNAL.store(0, Release);
 }
 
 /// How many dumps have been asked for by signal.
@@ -187,7 +192,7 @@ fn install(signal: i32, handler: Handler) {
 }
 
 extern "C" fn on_fatal_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    if signal == libc::SIGBUS && rescue_map(info) {
+    if signal == libc::SIGBUS && is_recording_process() && rescue_map(info) {
         return;
     }
     if ARMED.load(Acquire) && is_recording_process() && !is_own_thread() {
@@ -215,13 +220,23 @@ fn is_own_thread() -> bool {
 /// Waits in a handler: sleeps and loads, no more.
 fn wait_in_handler(done: impl Fn() -> bool) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
+    // SAFETY: the address of this thread's `errno`, which the interrupted code may
+    // be about to read.
+    let errno = unsafe { *errno() };
     let mut left = LAST_PASS.as_micros() / 200;
     while left > 0 && !done() {
         // SAFETY: a valid timespec; the remainder is not asked for.
         unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
         left -= 1;
     }
+    // SAFETY: as above.
+    unsafe { *self::errno() = errno };
 }
+
+#[cfg(not(target_os = "macos"))]
+use libc::__errno_location as errno;
+#[cfg(target_os = "macos")]
+use libc::__error as errno;
 
 /// If the fault is a store of ours to a page that the file no longer has, puts
 /// plain memory there, so that the store succeeds and the program goes on.
@@ -254,9 +269,12 @@ fn rescue_map(info: *mut libc::siginfo_t) -> bool {
 /// Lets the signal take the course it would have taken without us.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(previous) = PREVIOUS.get(signal as usize).and_then(OnceLock::get) else { return };
+    // SAFETY: the kernel passes a valid siginfo.
+    let is_fault = FATAL.contains(&signal) && unsafe { (*info).si_code } > 0;
     match previous.sa_sigaction {
-        libc::SIG_IGN => {}
-        libc::SIG_DFL if FATAL.contains(&signal) => {
+        // The kernel does not let a fault be ignored; neither must we, for ever.
+        libc::SIG_IGN if !is_fault => {}
+        libc::SIG_DFL | libc::SIG_IGN if FATAL.contains(&signal) => {
             // SAFETY: a zeroed action with SIG_DFL is valid; the kernel passes a
             // valid siginfo. A fault (positive code) happens again on return and
             // then ends the process as it should; one that was sent (`abort`,
@@ -265,13 +283,13 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
                 let mut default: libc::sigaction = std::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &raw const default, ptr::null_mut());
-                if (*info).si_code <= 0 {
+                if !is_fault {
                     libc::raise(signal);
                 }
             }
         }
         // A signal that only asks for a dump must not do what it did by default: end the program.
-        libc::SIG_DFL => {}
+        libc::SIG_DFL | libc::SIG_IGN => {}
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
             // SAFETY: installed by someone as a handler of this form.
             let handler: Handler = unsafe { std::mem::transmute(handler as *const ()) };

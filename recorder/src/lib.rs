@@ -2,7 +2,7 @@
 //!
 //! Each thread writes fixed-size binary records into a ring of its own; a
 //! background thread moves them into a trace file that stays readable even if
-//! the process is killed. `analyze report` tells what is in it.
+//! the process is killed.
 //!
 //! ```
 //! # let path = std::env::temp_dir().join(format!("ringscope-lib-doc-{}.trace", std::process::id()));
@@ -23,7 +23,7 @@
 //!
 //! - **A ring is full:** the newest event is dropped and counted. The thread never waits.
 //! - **The process is killed:** the file holds everything up to the last tick of
-//!   the drain (about 0.2 ms while recording), and which spans every thread was inside of.
+//!   the drain (at most a millisecond while recording), and which spans every thread was inside of.
 //! - **It panics or crashes:** the rings are flushed first.
 //! - **The disk is full:** recording goes on in memory as far as that reaches; what
 //!   is lost is counted.

@@ -1,7 +1,7 @@
 //! The same front door with nothing behind it.
 //!
 //! Every type is empty and every function does nothing, so that the optimiser
-//! leaves no trace of a span. `tests/it/off.rs` compares the machine code.
+//! leaves no trace of a span. `tests/off` compares the machine code.
 
 use std::{
     marker::PhantomData,

@@ -67,11 +67,14 @@ impl Recorder {
     }
 
     pub(crate) fn start(config: Config) -> Result<Self, Error> {
+        if call_site::is_forked() {
+            return Err(Error::ForkedChild);
+        }
         let mut session = lock(&SESSION);
         if let Some(running) = session.as_ref() {
             return Err(Error::AlreadyRecording { path: running.shared.config.path.clone() });
         }
-        let counter = clock::choose();
+        let counter = clock::counter();
         let ticks_per_second = clock::nominal_hz(counter);
         ring_pool::configure(config.ring_records, config.ring_budget);
         last_words::arm(config.on_fatal_signal, config.dump_signal);
@@ -238,8 +241,9 @@ fn finish(session: Session) -> Result<Summary, Error> {
     last_words::disarm();
     ring_pool::wake_for_new_threads(None);
     let (Ok(mut remains), Ok(Some(sealer))) = (remains, sealer) else { return Err(gave_up()) };
-    if remains.vitals.state == RecordingState::Recording {
-        remains.vitals.state = RecordingState::Finished;
+    // Whoever comes to finish has survived whatever signal there was.
+    if matches!(remains.vitals.state, RecordingState::Recording | RecordingState::FatalSignal) {
+        (remains.vitals.state, remains.vitals.signal) = (RecordingState::Finished, 0);
     }
     let (path, vitals) = sealer.finish(&remains);
     if vitals.state == RecordingState::GivenUp {

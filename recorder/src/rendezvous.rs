@@ -3,7 +3,7 @@
 //!
 //! Requests are numbered. A pass that *began* after a request has seen whatever
 //! the requester did before it, so the drain reads the number before the pass
-//! and reports it after. Both sides only load and store, which is all that a
+//! and reports it after. Both sides use plain atomics, which is all that a
 //! signal handler may do.
 
 use crate::atomics::{Acquire, AtomicU64, Release};
@@ -25,7 +25,7 @@ impl Rendezvous {
 
     /// Asks for one complete pass.
     pub(crate) fn ask(&self) -> Ticket {
-        // AcqRel in effect: what the requester did before is visible to the pass.
+        // Release, with the load in `pending`: the pass sees what was done before.
         Ticket(self.asked.fetch_add(1, Release) + 1)
     }
 

@@ -59,6 +59,10 @@ impl Rules {
     /// Adds a rule that goes before all earlier ones.
     #[must_use]
     pub fn with(mut self, pattern: impl Into<String>, action: Action) -> Self {
+        let action = match action {
+            Action::OneIn(n) => Action::OneIn(n.max(1)),
+            other => other,
+        };
         self.0.push(Rule { pattern: pattern.into(), action });
         self
     }

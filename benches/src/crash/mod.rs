@@ -38,6 +38,8 @@ const LIFE_MS: (u64, u64) = (20, 280);
 const QUICK: Duration = Duration::from_secs(35);
 /// What a trial must reach for its result to be about a busy recorder.
 const BUSY_SPANS_PER_S: f64 = 1e6;
+/// What a kill may cost, in milliseconds.
+const PROMISED_MS: f64 = 10.0;
 
 #[derive(Serialize)]
 pub(crate) struct Figures {
@@ -153,6 +155,12 @@ impl Figures {
         let mut complaints: Vec<String> = self.faults.iter().take(10).cloned().collect();
         if self.faults.len() > complaints.len() {
             complaints.push(format!("and {} more", self.faults.len() - complaints.len()));
+        }
+        if self.p95_lost_ms > PROMISED_MS {
+            complaints.push(format!(
+                "one trial in twenty lost more than the last {PROMISED_MS} ms: {:.2} ms",
+                self.p95_lost_ms
+            ));
         }
         if self.median_spans_per_s < BUSY_SPANS_PER_S {
             complaints.push(format!(

@@ -76,6 +76,8 @@ pub(crate) struct Figures {
     pub(crate) idle_core_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst_span_ns: Option<f64>,
+    /// Spans lost in these runs; a lost span is a short one.
+    pub(crate) worst_span_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst_unrecorded_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +136,7 @@ impl Figures {
             memory_growth_mib: None,
             idle_core_percent: None,
             worst_span_ns: None,
+            worst_span_lost: None,
             worst_unrecorded_ns: None,
             worst_span_over_unrecorded: None,
             peers_ns: ByPeer::new(),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::subject::{Outcome, Session, Subject};
 use crate::floor;
 
-/// Spans in a burst: about a quarter of ringscope's default ring of 61,440.
+/// Spans in a burst: about a quarter of ringscope's smallest default ring of 61,440.
 pub(crate) const BURST: u32 = 16_384;
 
 const WARM_UP_ROUNDS: usize = 3;

@@ -219,6 +219,7 @@ fn worst_span(run: &mut Run<'_>) -> Result<()> {
         return Ok(());
     };
     let (mut with, mut without) = (Vec::new(), Vec::new());
+    let mut lost = 0;
     for _ in 0..repetitions {
         for (subject, into) in
             [(subjects::UNRECORDED, &mut without), (subjects::RINGSCOPE, &mut with)]
@@ -245,10 +246,12 @@ fn worst_span(run: &mut Run<'_>) -> Result<()> {
                 longest.lost
             ));
             into.push(longest.tenth);
+            lost += longest.lost.unwrap_or(0);
         }
     }
     let (with, without) = median(&with).zip(median(&without)).context("no repetition was made")?;
     let figures = &mut run.figures;
+    figures.worst_span_lost = Some(lost);
     figures.worst_span_ns = Some(with.round());
     figures.worst_unrecorded_ns = Some(without.round());
     figures.worst_span_over_unrecorded = Some(rounded(with / without));

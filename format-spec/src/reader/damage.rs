@@ -163,6 +163,7 @@ impl fmt::Display for Damage {
                 let what = match *kind {
                     ChunkKind::NAMES => "names",
                     ChunkKind::METADATA => "metadata",
+                    ChunkKind::OPEN_SPANS => "open spans",
                     _ => "unknown",
                 };
                 write!(f, "{what} chunk {sequence} at byte {at:#x}: {why}; no event is lost")

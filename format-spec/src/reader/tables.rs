@@ -56,6 +56,7 @@ impl Tables {
                 ChunkKind::DATA => (section::TRACKS..=section::OPEN_SPANS).contains(&entry.kind),
                 ChunkKind::NAMES => entry.kind == section::NAMES,
                 ChunkKind::METADATA => entry.kind == section::METADATA,
+                ChunkKind::OPEN_SPANS => entry.kind == section::OPEN_SPANS,
                 _ => false,
             };
             if !wanted {

@@ -234,7 +234,7 @@ impl<'a, S: Source> Walker<'a, S> {
         if chunk > end - at {
             return Look::Cut(header, Why::CutOff);
         }
-        if !matches!(header.kind, ChunkKind::DATA | ChunkKind::NAMES | ChunkKind::METADATA) {
+        if !header.kind.is_known() {
             return Look::Unknown(chunk);
         }
         if header.flags != 0 {

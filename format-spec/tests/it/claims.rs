@@ -216,19 +216,19 @@ fn many_small_chunks_of_names_that_unpack_to_much_are_read_only_so_far() {
 }
 
 #[test]
-fn header_with_areas_at_the_end_of_the_number_line_is_refused() {
+fn header_with_areas_at_the_end_of_the_number_line_is_refused_or_read_as_damage() {
     for at in [80, 96, 112, 120, 128] {
         for claim in [1_u64 << 63, u64::MAX, u64::MAX - 4095, 1 << 62] {
             let mut file = TraceFile::live(2, 10);
             file.bytes[at..at + 8].copy_from_slice(&claim.to_le_bytes());
             let crc = crc32c::crc32c(&file.bytes[..252]);
             put32(&mut file.bytes, 252, crc);
-            let (opened, held) = most_held(|| {
-                Trace::open(file.bytes.as_slice()).map(|it| {
-                    assert!(!it.damage().is_empty() || at == 112 || at == 80, "{at} {claim:#x}");
-                })
+            let (_, held) = most_held(|| {
+                // The areas at 80 and 112 are empty here, wherever they are said to be.
+                if let Ok(trace) = Trace::open(file.bytes.as_slice()) {
+                    assert!(!trace.damage().is_empty() || at == 112 || at == 80, "{at} {claim:#x}");
+                }
             });
-            let _ = opened;
             assert!(held < 4 << 20, "{held}");
         }
     }

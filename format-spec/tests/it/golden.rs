@@ -10,7 +10,7 @@ use ringscope_format::*;
 use std::path::PathBuf;
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(name)
 }
 
 fn regenerate() -> bool {

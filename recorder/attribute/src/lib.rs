@@ -57,7 +57,9 @@ fn label(arguments: TokenStream, function: &str) -> Result<Literal, String> {
     let mut arguments = arguments.into_iter();
     match (arguments.next(), arguments.next()) {
         (None, _) => Ok(Literal::string(function)),
-        (Some(TokenTree::Literal(given)), None) if given.to_string().starts_with(['"', 'r']) => Ok(given),
+        (Some(TokenTree::Literal(given)), None) if given.to_string().starts_with(['"', 'r']) => {
+            Ok(given)
+        }
         _ => Err("`instrument` takes one text: the name of the span".into()),
     }
 }

@@ -10,6 +10,7 @@ use std::{
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use ringscope_format::{
@@ -60,13 +61,14 @@ impl RingArea {
         }
     }
 
-    /// Writes a chunk over the oldest ones. Returns how many events those had.
+    /// Writes a chunk over the oldest ones, whose events are added to `overwritten`.
     pub(crate) fn write(
         &mut self,
         file: &TraceFile,
         chunk: &[u8],
         facts: ChunkFacts,
-    ) -> io::Result<u64> {
+        overwritten: &AtomicU64,
+    ) -> io::Result<()> {
         let length = chunk.len() as u64;
         if length > self.length {
             return Err(io::Error::new(
@@ -75,11 +77,10 @@ impl RingArea {
             ));
         }
         let (offset, dropped) = self.make_room(length);
-        let mut overwritten = 0;
-        for old in dropped {
-            file.invalidate_chunk(old.offset)?;
-            overwritten += old.events;
-        }
+        // Out of the list is out of the count, even if what follows fails.
+        let events = dropped.iter().map(|old| old.events).sum();
+        overwritten.fetch_add(events, Ordering::Relaxed);
+        dropped.iter().try_for_each(|old| file.invalidate_chunk(old.offset))?;
         crate::crash_point("ring-invalidated");
         file.write_chunk(chunk, offset)?;
         self.kept.push_back(Kept {
@@ -90,7 +91,7 @@ impl RingArea {
             last_tick: facts.last_tick,
         });
         self.cursor = offset - self.start + length;
-        Ok(overwritten)
+        Ok(())
     }
 
     /// Finds the place for a chunk and takes out of the list whatever is there.

@@ -77,6 +77,10 @@ impl TraceFile {
 
     fn prepare(path: &Path, file: File, header: FileHeader) -> Result<Self, Error> {
         lock(&file, path)?;
+        // Another process may have taken it for an old one before it was locked.
+        if !is_at(&file, path) {
+            return Err(Error::InUse { path: path.to_owned() });
+        }
         let layout = header.layout;
         allocate(&file, layout.mapped_length())
             .and_then(|()| file.set_len(layout.log_offset))
@@ -284,6 +288,7 @@ impl TraceFile {
                 target.write_all_at(&buffer[..step], to)?;
                 (from, to) = (from + step as u64, to + step as u64);
             }
+            crate::crash_point("compact-copied");
             fs::rename(&beside, &self.path)
         };
         copy().inspect_err(|_| {
@@ -327,6 +332,13 @@ impl OpenSlot {
     }
 }
 
+/// Whether the file is what its path names.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let (ours, there) = (file.metadata().map(place), fs::metadata(path).map(place));
+    matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+}
+
 /// A path with something behind its whole name.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -347,14 +359,13 @@ fn clear_the_way(path: &Path) -> Result<(), Error> {
     if !metadata.is_file() {
         return Err(Error::NotATrace { path: path.to_owned() });
     }
-    if metadata.len() > 0 {
-        let mut old = File::open(path).map_err(Error::io(path, "open"))?;
-        let mut first = [0; 16];
-        let got = old.read(&mut first).map_err(Error::io(path, "read"))?;
-        if !looks_like_a_trace(&first[..got]) {
-            return Err(Error::NotATrace { path: path.to_owned() });
-        }
-        lock(&old, path)?;
+    let mut old = File::open(path).map_err(Error::io(path, "open"))?;
+    let mut first = [0; 16];
+    let got = old.read(&mut first).map_err(Error::io(path, "read"))?;
+    // An empty file may be a trace that another process has just created.
+    lock(&old, path)?;
+    if got > 0 && !looks_like_a_trace(&first[..got]) {
+        return Err(Error::NotATrace { path: path.to_owned() });
     }
     fs::remove_file(path).map_err(Error::io(path, "replace"))
 }

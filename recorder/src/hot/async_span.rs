@@ -21,7 +21,7 @@ use crate::hot::{
 /// How many asynchronous spans are listed while they are open.
 pub(crate) const LISTED: usize = 512;
 
-/// The table of open spans, made when the first recorder starts.
+/// The table of open spans, made when the first one begins.
 pub(crate) static OPEN: LazyLock<Box<OpenSpans<LISTED>>> =
     LazyLock::new(|| Box::new(OpenSpans::new()));
 

@@ -113,7 +113,8 @@ thread_local! {
     static BUSY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f` unless this thread is inside another such call.
+/// Runs `f`, which may lock, unless this thread is inside another such call or
+/// in a forked child.
 pub(crate) fn unless_reentered<R>(f: impl FnOnce() -> R) -> Option<R> {
     struct Reset;
     impl Drop for Reset {
@@ -121,7 +122,7 @@ pub(crate) fn unless_reentered<R>(f: impl FnOnce() -> R) -> Option<R> {
             BUSY.set(false);
         }
     }
-    if BUSY.replace(true) {
+    if is_forked() || BUSY.replace(true) {
         return None;
     }
     let _reset = Reset;
@@ -341,8 +342,25 @@ pub(crate) fn switch_off() {
 }
 
 /// Switches every site off for good, without a lock: for a forked child, where
-/// the thread that held it does not exist, and for a process that is dying.
+/// the thread that held it may not exist.
 pub(crate) fn switch_off_for_good() {
     FORKED.store(true, Relaxed);
+    switch_off_now();
+}
+
+/// Switches every site off without a lock: for a process that is dying, whose
+/// dying thread may hold it.
+pub(crate) fn switch_off_now() {
     all().for_each(|site| site.state.store(OFF, Relaxed));
+}
+
+/// Puts back what [`switch_off_now`] took: the process survived after all.
+pub(crate) fn switch_on_again() {
+    let control = control();
+    all().for_each(|site| site.apply(&control));
+}
+
+/// Whether this is a forked child, where no lock may be taken any more.
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Relaxed)
 }

@@ -14,21 +14,21 @@
 
 #![allow(unsafe_code)] // counter reads and clock_gettime
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::LazyLock;
 
 use ringscope_format::{ClockPair, Counter};
 
-/// Whether [`ticks`] reads the hardware counter. Set before any thread records.
-static HARDWARE: AtomicBool = AtomicBool::new(cfg!(target_arch = "aarch64"));
+/// Whether [`ticks`] reads the hardware counter: decided once, by whoever asks first.
+static HARDWARE: LazyLock<bool> = LazyLock::new(counter_is_invariant);
 
 /// The counter, now.
 pub(crate) fn ticks() -> u64 {
-    ticks_of(HARDWARE.load(Relaxed))
+    ticks_of(*HARDWARE)
 }
 
 /// Whether there is a hardware counter to read.
 pub(crate) fn is_hardware() -> bool {
-    HARDWARE.load(Relaxed)
+    *HARDWARE
 }
 
 /// The counter, now, for who has asked [`is_hardware`] before.
@@ -52,11 +52,9 @@ pub(crate) fn ticks_of(hardware: bool) -> u64 {
     os::monotonic_ns() as u64
 }
 
-/// Picks the counter for this process.
-pub(crate) fn choose() -> Counter {
-    let invariant = counter_is_invariant();
-    HARDWARE.store(invariant, Relaxed);
-    match (invariant, cfg!(target_arch = "x86_64")) {
+/// The counter that this process reads.
+pub(crate) fn counter() -> Counter {
+    match (*HARDWARE, cfg!(target_arch = "x86_64")) {
         (true, true) => Counter::X86Tsc,
         (true, false) => Counter::Aarch64Cntvct,
         (false, _) => Counter::MonotonicNs,
@@ -177,7 +175,6 @@ mod tests {
 
     #[test]
     fn a_pair_brackets_its_clocks() {
-        choose();
         let (first, second) = (pair(), pair());
         assert!(first.tick_before <= first.tick_after);
         assert!(first.tick_after <= second.tick_before);
@@ -187,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_nominal_frequency_is_within_a_percent() {
-        let hz = nominal_hz(choose()) as f64;
+        let hz = nominal_hz(counter()) as f64;
         let (first, begun) = (ticks(), std::time::Instant::now());
         std::thread::sleep(std::time::Duration::from_millis(20));
         let measured = (ticks() - first) as f64 / begun.elapsed().as_secs_f64();

@@ -72,6 +72,16 @@ impl<const N: usize> InFlight<N> {
     #[inline(always)]
     pub(crate) fn leave(&self, place: u32) {
         let state = self.state.load(Relaxed);
+        if state & DEPTH_MASK == u64::from(place) + 1 {
+            self.state.store(state.wrapping_add(ONE_CHANGE - 1), Release);
+        } else {
+            self.leave_out_of_turn(place);
+        }
+    }
+
+    #[cold]
+    fn leave_out_of_turn(&self, place: u32) {
+        let state = self.state.load(Relaxed);
         let depth = state & DEPTH_MASK;
         let left = depth.min(u64::from(place));
         self.state.store((state - depth + left).wrapping_add(ONE_CHANGE), Release);

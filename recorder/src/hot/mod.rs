@@ -4,7 +4,8 @@
 //! is; the thread's [`lane`] comes from the [`ring_pool`]; the guard in [`span`]
 //! reads the [`clock`] twice, keeps itself listed in [`in_flight`], and pushes one
 //! record into the lane's ring. Nothing in that way allocates, locks, waits or
-//! calls the system; what does (first use, thread exit, names) is marked `#[cold]`.
+//! calls the system. What does so is cold: the first use of a thread or a call
+//! site, thread exit, and giving out names.
 
 pub(crate) mod async_span;
 pub(crate) mod call_site;

@@ -132,16 +132,16 @@ pub(crate) fn attach_as(is_recorder: bool) -> Option<&'static Lane> {
         return Some(lane);
     }
     let missed = MISSED.get();
-    MISSED.set(missed.wrapping_add(1));
     if !missed.is_multiple_of(ASK_AGAIN_AFTER) {
+        MISSED.set(missed.wrapping_add(1));
         return None;
     }
     // Fails if the thread is past its destructors: nobody would retire the lane then.
     RETIREMENT.try_with(|_| ()).ok()?;
-    let lane = unless_reentered(|| claim(is_recorder)).flatten()?;
-    MISSED.set(0);
-    LANE.set(lane);
-    Some(lane)
+    let lane = unless_reentered(|| claim(is_recorder))?;
+    MISSED.set(if lane.is_some() { 0 } else { missed.wrapping_add(1) });
+    LANE.set(lane.map_or(ptr::null(), ptr::from_ref));
+    lane
 }
 
 impl Pool {

@@ -126,38 +126,45 @@ impl Span {
         !self.lane.is_null()
     }
 
-    /// Ends the span, with fields if it has any.
+    /// Ends the span: reads the clock, and leaves the rest to [`push_and_leave`].
     #[inline(always)]
-    fn close(&self, fields: &[(u32, Value<'_>)]) {
+    fn close(&self) {
         // SAFETY: null, or a lane, and lanes live for ever.
         let Some(lane) = (unsafe { self.lane.as_ref() }) else { return };
         let end = lane.now();
-        let record = |name| span_record(self.start, end, name, self.track, self.place, self.status);
+        let record = span_record(self.start, end, self.name, self.track, self.place, self.status);
         if lane.track() != self.track || self.name & LOOK_CLOSER != 0 {
-            return close_closer(
-                lane,
-                self.site,
-                record(self.name & !LOOK_CLOSER),
-                self.place,
-                fields,
-            );
+            return close_closer(lane, self.site, record, self.place, &[]);
         }
-        let record = record(self.name);
-        // Record first, leave second: whoever looks in between finds the span
-        // twice, never not at all.
-        if fields.is_empty() {
-            lane.push(record);
-        } else {
-            lane.push_wide(record, fields, &[]);
-        }
-        lane.in_flight.leave(self.place);
+        let [start, duration, names, tags] = bytemuck::cast(record);
+        push_and_leave(lane, start, duration, names, tags, self.place);
     }
+}
+
+/// The end of a span, after its second look at the clock.
+///
+/// Not in line: what is in line at every span is then small enough that the
+/// compiler keeps it there, and a span without a recorder calls nothing. The record
+/// comes as words, in registers, and goes from there to the ring.
+#[inline(never)]
+fn push_and_leave(
+    lane: &'static Lane,
+    start: u64,
+    duration: u64,
+    names: u64,
+    tags: u64,
+    place: u32,
+) {
+    // Record first, leave second: whoever looks in between finds the span twice,
+    // never not at all.
+    lane.push(bytemuck::cast([start, duration, names, tags]));
+    lane.in_flight.leave(place);
 }
 
 impl Drop for Span {
     #[inline(always)]
     fn drop(&mut self) {
-        self.close(&[]);
+        self.close();
     }
 }
 
@@ -191,13 +198,14 @@ fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
 fn close_closer(
     lane: &'static Lane,
     site: &'static CallSite,
-    record: Record,
+    mut record: Record,
     place: u32,
     fields: &[(u32, Value<'_>)],
 ) {
     if lane.track() != record.track {
         return UNATTACHED.lose(LostCause::ThreadExit);
     }
+    record.name &= !LOOK_CLOSER;
     // A counter that ran backwards makes a negative duration: that is news.
     if (0..site.at_least() as i64).contains(&(record.value as i64)) {
         lane.skip(SkipCause::TooShort);
@@ -280,9 +288,18 @@ impl<const N: usize> std::ops::DerefMut for SpanWith<'_, N> {
 impl<const N: usize> Drop for SpanWith<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.span.close(&self.fields);
-        // The inner guard drops after this; it has nothing left to do.
-        self.span.lane = ptr::null();
+        // The inner guard drops after this, and then has nothing left to do.
+        let lane = std::mem::replace(&mut self.span.lane, ptr::null());
+        // SAFETY: null, or a lane, and lanes live for ever.
+        let Some(lane) = (unsafe { lane.as_ref() }) else { return };
+        let end = lane.now();
+        let span = &self.span;
+        let record = span_record(span.start, end, span.name, span.track, span.place, span.status);
+        if lane.track() != span.track || span.name & LOOK_CLOSER != 0 {
+            return close_closer(lane, span.site, record, span.place, &self.fields);
+        }
+        lane.push_wide(record, &self.fields, &[]);
+        lane.in_flight.leave(span.place);
     }
 }
 

@@ -24,7 +24,7 @@ mod inner {
     pub(super) fn generic<T>(values: &[T]) -> u64
     where
         T: Copy + Into<u64>,
-        [(); { 1 }]: Sized,
+        [(); 1]: Sized,
     {
         values.iter().map(|&value| value.into()).sum()
     }

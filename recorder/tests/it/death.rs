@@ -301,3 +301,27 @@ fn a_death_while_threads_record_is_exact() {
     told.only("last words");
     gap_free(&told);
 }
+
+#[test]
+fn a_fault_that_the_program_survives_only_pauses_the_recording() {
+    extern "C" fn live_on(_: i32) {}
+    let end = child(|scene| {
+        posix::handle(libc::SIGSEGV, live_on);
+        let recorder = scene.builder().start().unwrap();
+        drop(span!("before"));
+        posix::raise(libc::SIGSEGV);
+        let recorded = || {
+            let span = span!("after");
+            span.is_recording()
+        };
+        wait_until("recording goes on", recorded);
+        recorder.finish().unwrap();
+        let again = Recorder::builder().path(scene.path("again.trace")).start().unwrap();
+        drop(span!("in the next recording"));
+        assert_eq!(again.finish().unwrap().stored, 1);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    told.only("before");
+    told.only("after");
+}

@@ -83,7 +83,8 @@ fn a_file_truncated_under_the_map_gives_the_recording_up_and_not_the_program() {
         assert_eq!(
             end.said("error"),
             format!(
-                "{}: the recording was given up; was the file truncated by another process?",
+                "{}: the recording ended early: its file was truncated by another process, or this \
+                 is a fork of the process that records",
                 end.path("run.trace").display()
             )
         );

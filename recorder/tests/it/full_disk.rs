@@ -61,6 +61,20 @@ fn a_file_at_its_size_limit_is_an_error_code_and_not_a_signal() {
 }
 
 #[test]
+fn spans_open_at_the_end_take_nothing_from_slots_that_could_not_be_sealed() {
+    let end = child(|scene| {
+        posix::limit_file_size(10 * MIB);
+        let recorder = scene.builder().start().unwrap();
+        let open = ringscope::span!("open to the end");
+        let produced = record_too_much();
+        judge(scene, &recorder.finish().unwrap(), produced);
+        std::mem::forget(open);
+    });
+    let end = end.run().succeeded();
+    tells_the_truth(&end);
+}
+
+#[test]
 fn a_size_limit_below_the_work_areas_is_refused_at_the_start() {
     let end = child(|scene| {
         posix::limit_file_size(MIB);

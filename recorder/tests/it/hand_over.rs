@@ -160,3 +160,20 @@ fn a_death_at_any_step_of_a_flight_recorder_leaves_the_last_events_unbroken() {
     }
     assert!(wrapped > 4, "{wrapped} of them had overwritten something");
 }
+
+#[test]
+fn a_death_while_a_finished_file_is_made_compact_leaves_it_whole() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let mut load = Load::new(1);
+        load.record(20_000);
+        assert!(recorder.flush());
+        scene.say("produced", load.produced());
+        let _ = recorder.finish();
+    });
+    let end =
+        end.environment("RINGSCOPE_CRASH_AT", "compact-copied:1").run().died_of(libc::SIGKILL);
+    let told = end.trace();
+    told.is_finished_and_adds_up();
+    assert_eq!(told.events.len() as u64, end.number("produced"));
+}

@@ -29,7 +29,7 @@ impl Drain {
             for cause in 0..8 {
                 let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
                 let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
-                if events > 0 {
+                if events > 0 || slots > 0 {
                     seen.lost[cause] += events;
                     seen.lost_slots[cause] += slots;
                     // A ring that is full because the file cannot be written says so.

@@ -46,13 +46,19 @@ use crate::{
     last_words,
 };
 
+/// While something is recorded, the drain sleeps longer as long as no ring is
+/// more than an eighth full, and shorter once one is a quarter full. Waking costs
+/// more than what there is to do: 4,000 times a second would be a tenth of a core.
+const LONGEST_BUSY_TICK: Duration = Duration::from_millis(1);
+const EMPTY_ENOUGH: f32 = 0.125;
+const FULL_ENOUGH: f32 = 0.25;
 /// Ticks without an event before the drain starts to sleep longer.
-const BUSY_FOR: u32 = 64;
+const BUSY_FOR: u32 = 16;
 /// How long it sleeps between events that are seconds apart at most. Costs
 /// about half a percent of a core on a virtual machine, where waking takes 25 us.
 const PAUSE_TICK: Duration = Duration::from_millis(4);
-/// Ticks without an event after which it takes the program for idle: one second.
-const IDLE_AFTER: u32 = BUSY_FOR + 40 + 250;
+/// Ticks without an event after which it takes the program for idle: half a second.
+const IDLE_AFTER: u32 = BUSY_FOR + 125;
 /// How often a stack that keeps moving is looked at again within one tick.
 const SNAPSHOT_TRIES: u32 = 32;
 /// Name entries written in one batch; even the longest fit into a slot.
@@ -64,6 +70,8 @@ pub(crate) const ASYNC_ENTRIES: usize = LISTED / LISTED_FRAMES;
 const FIRST_PAIRS: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
+/// A process that is alive this long after a fatal signal has handled it.
+const SURVIVED_AFTER: Duration = Duration::from_secs(1);
 
 /// What the drain remembers about a lane.
 #[derive(Debug)]
@@ -117,6 +125,8 @@ pub(crate) struct Remains {
 struct Pass {
     /// Something was in the rings.
     busy: bool,
+    /// How full the fullest ring was, up to 1.
+    fill: f32,
     /// There was no free slot for all of it.
     blocked: bool,
 }
@@ -137,6 +147,12 @@ pub(crate) struct Drain {
     pairs_taken: usize,
     next_pair: u64,
     unattached: ([u64; 8], [u64; 8]),
+    /// How full the fullest ring was in this tick.
+    fill: f32,
+    /// When a fatal signal was first seen.
+    dying_since: Option<u64>,
+    /// Asynchronous spans as of this tick, and as the file has them.
+    async_open: Vec<OpenSpan>,
     async_in_file: Vec<OpenSpan>,
     async_edition: u64,
     slow: SlowNames,
@@ -170,6 +186,9 @@ impl Drain {
             pairs_taken: 0,
             next_pair: now,
             unattached,
+            fill: 0.0,
+            dying_since: None,
+            async_open: Vec::new(),
             async_in_file: Vec::new(),
             async_edition: 0,
             slow: SlowNames::default(),
@@ -204,21 +223,21 @@ impl Drain {
         scheduling::take_short_turns(Duration::from_micros(100));
         let rendezvous = last_words::rendezvous();
         let (busy_tick, idle_tick) = (self.shared.config.busy_tick, self.shared.config.idle_tick);
-        let mut idle = 0_u32;
+        let (mut idle, mut tick) = (0_u32, busy_tick);
         loop {
             let stopping = self.shared.stop_drain.load(Ordering::Acquire);
             if stopping {
                 self.next_pair = 0; // the longer the clocks are compared, the better they fit
             }
             let ticket = rendezvous.pending();
-            if let Some(signal) = last_words::fatal_signal() {
+            let signal = last_words::fatal_signal();
+            if signal.is_some() {
                 // Whoever still records now would do so past the last pass.
-                call_site::switch_off_for_good();
-                self.vitals.state = RecordingState::FatalSignal;
-                self.vitals.signal = signal;
+                call_site::switch_off_now();
             }
             let pass = self.pass();
             if !pass.blocked {
+                self.note_signal(signal);
                 rendezvous.answer(ticket);
                 if stopping {
                     break;
@@ -228,11 +247,36 @@ impl Drain {
                 break;
             }
             idle = if pass.busy { 0 } else { idle.saturating_add(1) };
-            let longer = 1 << (idle.saturating_sub(BUSY_FOR) / 8).min(10);
-            let pause = if idle < IDLE_AFTER { PAUSE_TICK.max(busy_tick) } else { idle_tick };
-            thread::park_timeout((busy_tick * longer).min(pause).min(idle_tick));
+            tick = match idle {
+                0 if pass.fill > FULL_ENOUGH => tick / 2,
+                0 if pass.fill > EMPTY_ENOUGH => tick,
+                0 => (tick * 2).min(LONGEST_BUSY_TICK),
+                1..BUSY_FOR => tick.min(LONGEST_BUSY_TICK),
+                BUSY_FOR..IDLE_AFTER => (tick * 2).min(PAUSE_TICK),
+                _ => idle_tick,
+            };
+            tick = tick.clamp(busy_tick, idle_tick);
+            thread::park_timeout(tick);
         }
         self.finish()
+    }
+
+    /// After a pass that left nothing in the rings: the counts are exact, and the
+    /// vitals say what the process is dying of. If it is still there a second
+    /// later, it has survived, and recording goes on.
+    fn note_signal(&mut self, signal: Option<u8>) {
+        let Some(signal) = signal else { return };
+        let now = clock::ticks();
+        let since = *self.dying_since.get_or_insert(now);
+        if now.saturating_sub(since) < self.shared.ticks(SURVIVED_AFTER) {
+            (self.vitals.state, self.vitals.signal) = (RecordingState::FatalSignal, signal);
+        } else {
+            (self.vitals.state, self.vitals.signal) = (RecordingState::Recording, 0);
+            self.dying_since = None;
+            last_words::forget_signal();
+            call_site::switch_on_again();
+        }
+        self.write_vitals(now);
     }
 
     fn finish(mut self) -> Remains {
@@ -269,7 +313,7 @@ impl Drain {
         self.write_vitals(now);
         self.recycle();
         self.last_pass = now;
-        Pass { busy, blocked }
+        Pass { busy, fill: self.fill, blocked }
     }
 
     fn meet_lanes(&mut self) {
@@ -280,6 +324,7 @@ impl Drain {
     /// Step 1: stacks first, rings second.
     fn look(&mut self) {
         let mut fullest = 0;
+        self.fill = 0.0;
         let mut rings = 0;
         for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
             seen.available = 0;
@@ -290,16 +335,21 @@ impl Drain {
             rings += 1;
             seen.track = lane.owner().track;
             if seen.version_in_file != Some(lane.in_flight.version()) {
-                for _ in 0..SNAPSHOT_TRIES {
-                    if let Some(found) = lane.in_flight.snapshot(&mut seen.frames) {
-                        (seen.depth, seen.version) = (found.depth, found.version);
-                        break;
-                    }
+                // A copy that failed may be torn; the last good one stays.
+                let mut frames = [(0, 0); LISTED_FRAMES];
+                let mut tries = (0..SNAPSHOT_TRIES).map(|_| lane.in_flight.snapshot(&mut frames));
+                if let Some(found) = tries.find_map(|found| found) {
+                    drop(tries);
+                    (seen.depth, seen.version) = (found.depth, found.version);
+                    *seen.frames = frames;
                 }
             }
             seen.available = lane.consumer().slots();
             fullest = fullest.max(seen.available as u64);
+            let capacity = lane.consumer().buffer().capacity().max(1);
+            self.fill = self.fill.max(seen.available as f32 / capacity as f32);
         }
+        self.look_at_async_spans();
         self.shared.rings.store(rings, Ordering::Relaxed);
         self.shared.fullest_ring.fetch_max(fullest, Ordering::Relaxed);
     }

@@ -43,26 +43,30 @@ impl Drain {
         self.write_async_spans(now);
     }
 
-    fn write_async_spans(&mut self, now: u64) {
+    /// Part of step 1: what is listed here uses only names that step 2 writes.
+    pub(super) fn look_at_async_spans(&mut self) {
         if !EVER_USED.load(Ordering::Relaxed) {
             return;
         }
-        self.spans.clear();
+        self.async_open.clear();
         let open = (0..LISTED).filter_map(|index| OPEN.copy(index));
-        self.spans.extend(open.map(|span| OpenSpan {
+        self.async_open.extend(open.map(|span| OpenSpan {
             start: span.start,
             id: span.id,
             name: span.name,
             track: span.track,
         }));
-        if self.spans == self.async_in_file {
+    }
+
+    fn write_async_spans(&mut self, now: u64) {
+        if self.async_open == self.async_in_file {
             return;
         }
         self.async_edition += 1;
         for entry in 0..ASYNC_ENTRIES {
-            let from = (entry * LISTED_FRAMES).min(self.spans.len());
-            let to = (from + LISTED_FRAMES).min(self.spans.len());
-            let page = &self.spans[from..to];
+            let from = (entry * LISTED_FRAMES).min(self.async_open.len());
+            let to = (from + LISTED_FRAMES).min(self.async_open.len());
+            let page = &self.async_open[from..to];
             self.file.write_in_flight(
                 MAX_LANES + entry,
                 self.async_edition,
@@ -72,7 +76,7 @@ impl Drain {
                 page,
             );
         }
-        self.async_in_file.clone_from(&self.spans);
+        self.async_in_file.clone_from(&self.async_open);
     }
 
     /// Every span that was open in the last pass, with its depth.

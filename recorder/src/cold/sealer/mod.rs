@@ -4,34 +4,33 @@
 //! dumps, the control file. What it cannot write it keeps in its slot and tries
 //! again; meanwhile the rings fill up and what does not fit is counted.
 
+mod files;
+mod requests;
+
 use std::{
-    fs, io,
-    path::PathBuf,
+    io,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use ringscope_format::{
-    ChunkEncoder, FileHeader, Layout, Mode, OpenSpan, RawContent, RecordingState, Vitals,
-};
+use ringscope_format::{ChunkEncoder, FileHeader, Layout, Mode, RawContent};
 
 use crate::{
     cold::{
-        drain::{ASYNC_ENTRIES, Remains, encode_names},
-        flight_recorder::{ChunkFacts, Dump, RingArea, numbered},
+        drain::{ASYNC_ENTRIES, encode_names},
+        flight_recorder::{ChunkFacts, RingArea},
         readings,
-        shared::{DumpReason, NextFile, Shared, lock},
-        trace_file::{Fate, TraceFile, with_suffix},
+        shared::{DumpReason, Shared, lock},
+        trace_file::{Fate, TraceFile},
     },
     config::Config,
     error::Error,
     hot::{
-        call_site, clock, names,
+        call_site, names,
         ring_pool::{self, MAX_LANES},
     },
     last_words,
-    rules::Rules,
     summary::Problem,
 };
 
@@ -41,17 +40,13 @@ const UNITS_PER_SLOT: u32 = 16_384;
 /// Raw slots in the file: what the sealer may fall behind by.
 const RAW_SLOTS: u32 = 8;
 /// How often it looks for a control file, when nothing else wakes it.
-const LOOK_ROUND: Duration = Duration::from_millis(250);
+const LOOK_ROUND: Duration = Duration::from_millis(500);
 /// How often it checks what became of the file, and trims spare rings.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// Pause before writing again what could not be written.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 /// Names in one chunk; even the longest keep below the format's limits.
 const NAMES_AT_ONCE: usize = 16_384;
-/// Finished files up to this size are rewritten without their work areas; in
-/// larger ones those areas are a small part.
-const COMPACT_UP_TO: u64 = 64 << 20;
-
 pub(crate) struct Sealer {
     shared: Arc<Shared>,
     /// The file whose slots are being sealed.
@@ -62,8 +57,6 @@ pub(crate) struct Sealer {
     content: RawContent,
     ring: Option<RingArea>,
     names_sequence: u64,
-    /// Of the data chunk that was sealed last.
-    last_sequence: u64,
     metadata_sequence: u64,
     rules_version: u32,
     rules_in_file: String,
@@ -127,7 +120,6 @@ impl Sealer {
             content: RawContent::default(),
             ring: (layout.ring_length > 0).then(|| RingArea::new(&layout)),
             names_sequence: 0,
-            last_sequence: 0,
             metadata_sequence: 0,
             rules_version: call_site::rules_version(),
             rules_in_file: String::new(),
@@ -211,7 +203,6 @@ impl Sealer {
             self.shared.note(Problem::CannotWrite(error.to_string()));
             return result;
         }
-        self.last_sequence = self.content.sequence;
         crate::crash_point("header-written");
         file.free_slot(slot);
         crate::crash_point("slot-free");
@@ -232,9 +223,8 @@ impl Sealer {
         match &mut self.ring {
             None => self.log.append(chunk, &self.shared),
             Some(ring) => {
-                let overwritten = ring.write(file, chunk, facts(content))?;
+                ring.write(file, chunk, facts(content), &self.shared.overwritten)?;
                 self.shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-                self.shared.overwritten.fetch_add(overwritten, Ordering::Relaxed);
                 Ok(())
             }
         }
@@ -325,231 +315,6 @@ impl Sealer {
             }
         }
     }
-
-    fn read_control_file(&mut self) {
-        let path = with_suffix(&self.shared.config.path, ".control");
-        let Ok(text) = fs::read_to_string(&path) else { return };
-        // Removed first: commands that cannot be carried out must not be tried for ever.
-        if let Err(error) = fs::remove_file(&path) {
-            return self.shared.note(Problem::ControlFile(error.to_string()));
-        }
-        for line in
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
-        {
-            if line == "dump" {
-                lock(&self.shared.dump_requests).push((DumpReason::ControlFile, None));
-                continue;
-            }
-            match line.parse::<Rules>() {
-                Ok(later) => {
-                    let mut rules = call_site::rules();
-                    rules.extend(later);
-                    call_site::set_rules(rules);
-                }
-                Err(error) => self.shared.note(Problem::ControlFile(error.to_string())),
-            }
-        }
-    }
-
-    fn look_for_dumps(&mut self) {
-        if self.ring.is_none() {
-            return;
-        }
-        let now = clock::ticks();
-        let slow = lock(&self.shared.slow_span).take();
-        if let Some(slow) = slow
-            && self.pending_dump.is_none()
-            && slow.seen_at >= self.no_trigger_before
-        {
-            let due = now + self.shared.ticks(self.shared.config.after_trigger);
-            let took_ns = self.shared.nanos(slow.ticks);
-            self.pending_dump =
-                Some((due, DumpReason::SlowSpan { name: name_of(slow.name), took_ns }));
-        }
-        if let Some((due, reason)) = self.pending_dump.take() {
-            if now >= due {
-                let _ = self.dump(&reason); // noted as a problem
-                self.no_trigger_before =
-                    clock::ticks() + self.shared.ticks(self.shared.config.hold_off);
-            } else {
-                self.pending_dump = Some((due, reason));
-            }
-        }
-        let signals = last_words::dumps_asked();
-        if signals != self.dump_signals_seen {
-            self.dump_signals_seen = signals;
-            let _ = self.dump(&DumpReason::Signal); // noted as a problem
-        }
-        let asked = std::mem::take(&mut *lock(&self.shared.dump_requests));
-        for (reason, answer) in asked {
-            let result = self.dump(&reason);
-            if let Some(answer) = answer {
-                let _ = answer.send(result); // whoever asked may have stopped waiting
-            }
-        }
-    }
-
-    /// After the drain has ended: whatever was waited for does not come any more.
-    fn write_last_dumps(&mut self) {
-        if let Some((due, _)) = &mut self.pending_dump {
-            *due = 0;
-        }
-        self.look_for_dumps();
-        if let Some((_, reason)) = self.pending_dump.take() {
-            let _ = self.dump(&reason); // noted as a problem
-        }
-    }
-
-    fn dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
-        if self.dumps >= self.shared.config.max_dumps {
-            return Err(io::Error::other(
-                "this recording has written as many dumps as it may; raise `max_dumps`",
-            ));
-        }
-        self.dumps += 1;
-        let result = self.write_dump(reason);
-        match &result {
-            Ok(path) => lock(&self.shared.dumps).push(path.clone()),
-            Err(error) => self.shared.note(Problem::DumpFailed(error.to_string())),
-        }
-        result
-    }
-
-    fn write_dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
-        // What is still in the rings and in the open slot belongs into the dump too.
-        if !self.shared.stop_sealer.load(Ordering::Acquire) {
-            self.shared.close_slot.store(true, Ordering::Release);
-            let rendezvous = last_words::rendezvous();
-            let ticket = rendezvous.ask();
-            self.shared.wake_drain();
-            last_words::wait_for(|| rendezvous.is_done(ticket), Duration::from_secs(1));
-        }
-        self.seal_all()?;
-        let (names, _) = self.name_chunks()?;
-        let (vitals, open) = lock(&self.shared.at_last_close).clone();
-        let open_chunk = match open.as_slice() {
-            [] => None,
-            open => Some(self.open_spans(open)?.to_vec()),
-        };
-        let window =
-            self.shared.config.keep_last.as_ref().map_or(Duration::ZERO, |keep| keep.window);
-        let Some(ring) = &self.ring else {
-            return Err(io::Error::other(Error::NotAFlightRecorder));
-        };
-        Dump {
-            file: &self.log.file,
-            ring,
-            encoder: &mut self.encoder,
-            vitals,
-            reason,
-            metadata: &self.metadata,
-            names: &names,
-            open_chunk,
-            since: clock::ticks().saturating_sub(self.shared.ticks(window)),
-            ns_per_tick: 1e9 / self.shared.ticks_per_second.max(1) as f64,
-            number: self.dumps,
-        }
-        .write()
-    }
-
-    /// A chunk that says what is open; comes behind the last one that was sealed.
-    fn open_spans(&mut self, open: &[(OpenSpan, u32)]) -> io::Result<&[u8]> {
-        let content = RawContent { sequence: self.last_sequence + 1, ..RawContent::default() };
-        self.encoder.data(&content, open).map_err(io::Error::other)
-    }
-
-    /// Prepares the next file and asks the drain to go on there.
-    fn rotate(&mut self) {
-        let current = &self.log.file.header;
-        let file_number = current.file_number + 1;
-        let path = numbered(&self.shared.config.path, &file_number.to_string());
-        let pair = clock::pair();
-        let header = FileHeader {
-            file_number,
-            created_tick: pair.tick_after,
-            created_wall_ns: pair.wall_ns,
-            ..*current
-        };
-        let created = TraceFile::create(&path, header).and_then(|file| {
-            let file = Arc::new(file);
-            let mut log = Log::new(Arc::clone(&file));
-            let begun = self.begin(&mut log).inspect_err(|_| {
-                let _ = fs::remove_file(&path);
-            });
-            let names_in_file = begun.map_err(Error::io(&path, "write"))?;
-            Ok((log, NextFile { file, names_in_file }))
-        });
-        match created {
-            Ok((log, next_file)) => {
-                self.next_log = Some(log);
-                *lock(&self.shared.left_file) = None;
-                *lock(&self.shared.next_file) = Some(next_file);
-                self.shared.has_next_file.store(true, Ordering::Release);
-                self.shared.wake_drain();
-            }
-            Err(error) => self.shared.note(Problem::CannotRotate(error.to_string())),
-        }
-    }
-
-    /// Removes a next file that the drain did not come to.
-    fn remove_unused_file(&mut self) {
-        if let Some(unused) = lock(&self.shared.next_file).take() {
-            let _ = fs::remove_file(&unused.file.path);
-            self.next_log = None;
-        }
-    }
-
-    /// The drain has left the old file and all its slots are sealed.
-    fn enter_next_file(&mut self) {
-        let (Some(next), Some((edition, vitals))) =
-            (self.next_log.take(), lock(&self.shared.left_file).take())
-        else {
-            return;
-        };
-        let old = std::mem::replace(&mut self.log, next);
-        // Only now: until all of it was sealed, the log might have ended anywhere.
-        old.file.write_vitals(edition, &vitals);
-        self.compact(&old, edition, &vitals);
-    }
-
-    fn compact(&self, log: &Log, edition: u64, vitals: &Vitals) {
-        if log.end <= COMPACT_UP_TO
-            && log.file.header.layout.ring_length == 0
-            && log.file.fate(log.end) == Fate::Fine
-            && let Err(error) = log.file.compact(log.end, edition, vitals)
-        {
-            self.shared.note(Problem::NotCompacted(error.to_string()));
-        }
-    }
-
-    /// After drain and sealer have ended: open spans, the last vitals, and the
-    /// file without its work areas.
-    pub(crate) fn finish(mut self, remains: &Remains) -> (PathBuf, Vitals) {
-        self.check_file();
-        self.remove_unused_file();
-        let file = Arc::clone(&self.log.file);
-        let mut complete = file.full_slots() == 0;
-        if !remains.open.is_empty() {
-            let chunk = self.open_spans(&remains.open).map(<[u8]>::to_vec);
-            // If they cannot be written they stay in the in-flight area.
-            match chunk.and_then(|chunk| self.log.append(&chunk, &self.shared)) {
-                Ok(()) => file.clear_in_flight(),
-                Err(_) => complete = false,
-            }
-        }
-        let mut vitals = remains.vitals;
-        vitals.bytes = self.shared.bytes.load(Ordering::Relaxed);
-        vitals.overwritten = self.shared.overwritten.load(Ordering::Relaxed);
-        if last_words::file_was_truncated() && vitals.state == RecordingState::Finished {
-            vitals.state = RecordingState::GivenUp;
-        }
-        let edition = remains.edition + 1;
-        file.write_vitals(edition, &vitals);
-        if complete && vitals.state == RecordingState::Finished {
-            self.compact(&self.log, edition, &vitals);
-        }
-        (file.path.clone(), vitals)
-    }
 }
 
 fn facts(content: &RawContent) -> ChunkFacts {
@@ -561,14 +326,4 @@ fn facts(content: &RawContent) -> ChunkFacts {
         facts.last_tick = facts.last_tick.max(record.end());
     }
     facts
-}
-
-fn name_of(id: u32) -> String {
-    let mut entries = Vec::new();
-    names::copy_entries(0, usize::MAX, &mut entries);
-    let text = entries.iter().find_map(|entry| match *entry {
-        names::Entry::Text { id: known, text } if known == id => Some(text),
-        _ => None,
-    });
-    text.unwrap_or("?").to_owned()
 }

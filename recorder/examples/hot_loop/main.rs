@@ -1,8 +1,15 @@
 //! A hot loop with a recorder in it: a small inference-like pipeline on two
-//! threads. `cargo run --release --example hot_loop` records it; the last line
-//! it prints says where the trace is.
+//! threads, and a listing of what was recorded.
+//!
+//!     cargo run --release --example hot_loop
 
-use std::{hint::black_box, path::PathBuf, thread};
+// The listing is the format crate's example of a reader.
+#[path = "../../../format-spec/examples/list/listing.rs"]
+mod listing;
+#[path = "../../../format-spec/examples/list/readable.rs"]
+mod readable;
+
+use std::{hint::black_box, io, path::PathBuf, thread};
 
 use ringscope::{CallSite, Recorder, ThreadHandle, counter, event, gauge, span};
 
@@ -17,7 +24,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     generate(400);
     tokenizer.join().expect("the tokenizer does not panic");
 
-    println!("{}", recorder.finish()?);
+    let summary = recorder.finish()?;
+    eprintln!("{summary}\n");
+    listing::read(&summary.path)?.print(&summary.path, &mut io::stdout().lock())?;
     Ok(())
 }
 
@@ -54,7 +63,7 @@ fn mlp(state: &mut [f32]) {
 fn mix(state: &mut [f32], weight: f32) {
     for i in 0..state.len() {
         let sum: f32 = black_box(&*state).iter().step_by(8).sum();
-        state[i] = (state[i] * weight + sum * 1e-3).tanh();
+        state[i] = (state[i] * weight + sum * 0.05 + 0.1).tanh();
     }
 }
 

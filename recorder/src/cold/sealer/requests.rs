@@ -1,0 +1,176 @@
+//! What people ask of a running recorder: dumps, and commands in the control file.
+
+use std::{fs, io, path::PathBuf, sync::atomic::Ordering, time::Duration};
+
+use super::Sealer;
+use crate::{
+    cold::{
+        flight_recorder::Dump,
+        shared::{DumpReason, lock},
+        trace_file::with_suffix,
+    },
+    error::Error,
+    hot::{call_site, clock, names},
+    last_words,
+    rules::Rules,
+    summary::Problem,
+};
+
+impl Sealer {
+    pub(super) fn read_control_file(&mut self) {
+        let path = with_suffix(&self.shared.config.path, ".control");
+        let Ok(text) = fs::read_to_string(&path) else { return };
+        // Whoever writes it may not have come to the end of a line yet.
+        if !text.ends_with('\n') {
+            return;
+        }
+        // Removed first: commands that cannot be carried out must not be tried for ever.
+        if let Err(error) = fs::remove_file(&path) {
+            return self.shared.note(Problem::ControlFile(error.to_string()));
+        }
+        for line in
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
+            if line == "dump" {
+                lock(&self.shared.dump_requests).push((DumpReason::ControlFile, None));
+                continue;
+            }
+            match line.parse::<Rules>() {
+                Ok(later) => {
+                    let mut rules = call_site::rules();
+                    rules.extend(later);
+                    call_site::set_rules(rules);
+                }
+                Err(error) => self.shared.note(Problem::ControlFile(error.to_string())),
+            }
+        }
+    }
+
+    pub(super) fn look_for_dumps(&mut self) {
+        if self.ring.is_none() {
+            return;
+        }
+        let now = clock::ticks();
+        let slow = lock(&self.shared.slow_span).take();
+        if let Some(slow) = slow
+            && self.pending_dump.is_none()
+            && slow.seen_at >= self.no_trigger_before
+        {
+            let due = now.saturating_add(self.shared.ticks(self.shared.config.after_trigger));
+            let took_ns = self.shared.nanos(slow.ticks);
+            self.pending_dump =
+                Some((due, DumpReason::SlowSpan { name: name_of(slow.name), took_ns }));
+        }
+        if let Some((due, reason)) = self.pending_dump.take() {
+            if now >= due {
+                let _ = self.dump(&reason); // noted as a problem
+                self.hold_off();
+            } else {
+                self.pending_dump = Some((due, reason));
+            }
+        }
+        let signals = last_words::dumps_asked();
+        if signals != self.dump_signals_seen {
+            self.dump_signals_seen = signals;
+            let _ = self.dump(&DumpReason::Signal); // noted as a problem
+        }
+        let asked = std::mem::take(&mut *lock(&self.shared.dump_requests));
+        for (reason, answer) in asked {
+            let is_panic = reason == DumpReason::Panic;
+            let result = if is_panic && clock::ticks() < self.no_trigger_before {
+                Err(io::Error::other("held off: a dump was written only just now"))
+            } else {
+                self.dump(&reason)
+            };
+            if is_panic && result.is_ok() {
+                self.hold_off(); // a program that catches its panics may have many
+            }
+            if let Some(answer) = answer {
+                let _ = answer.send(result); // whoever asked may have stopped waiting
+            }
+        }
+    }
+
+    /// No dump for a slow span or a panic for a while.
+    fn hold_off(&mut self) {
+        let pause = self.shared.ticks(self.shared.config.hold_off);
+        self.no_trigger_before = clock::ticks().saturating_add(pause);
+    }
+
+    /// After the drain has ended: whatever was waited for does not come any more.
+    pub(super) fn write_last_dumps(&mut self) {
+        if let Some((due, _)) = &mut self.pending_dump {
+            *due = 0;
+        }
+        self.look_for_dumps();
+        if let Some((_, reason)) = self.pending_dump.take() {
+            let _ = self.dump(&reason); // noted as a problem
+        }
+    }
+
+    fn dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
+        if self.dumps >= self.shared.config.max_dumps {
+            return Err(io::Error::other(
+                "this recording has written as many dumps as it may; raise `max_dumps`",
+            ));
+        }
+        self.dumps += 1;
+        let result = self.write_dump(reason);
+        match &result {
+            Ok(path) => lock(&self.shared.dumps).push(path.clone()),
+            Err(error) => self.shared.note(Problem::DumpFailed(error.to_string())),
+        }
+        result
+    }
+
+    fn write_dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
+        // What is still in the rings and in the open slot belongs into the dump too.
+        if !self.shared.stop_sealer.load(Ordering::Acquire) {
+            self.shared.close_slot.store(true, Ordering::Release);
+            let rendezvous = last_words::rendezvous();
+            let ticket = rendezvous.ask();
+            self.shared.wake_drain();
+            last_words::wait_for(|| rendezvous.is_done(ticket), Duration::from_secs(1));
+        }
+        self.seal_all()?;
+        let (names, _) = self.name_chunks()?;
+        let (vitals, open) = lock(&self.shared.at_last_close).clone();
+        let open_chunk = match open.as_slice() {
+            [] => None,
+            open => {
+                let number = u64::from(self.dumps);
+                let chunk = self.encoder.open_spans(number, vitals.tick, open);
+                Some(chunk.map_err(io::Error::other)?.to_vec())
+            }
+        };
+        let window =
+            self.shared.config.keep_last.as_ref().map_or(Duration::ZERO, |keep| keep.window);
+        let Some(ring) = &self.ring else {
+            return Err(io::Error::other(Error::NotAFlightRecorder));
+        };
+        Dump {
+            file: &self.log.file,
+            ring,
+            encoder: &mut self.encoder,
+            vitals,
+            reason,
+            metadata: &self.metadata,
+            names: &names,
+            open_chunk,
+            since: clock::ticks().saturating_sub(self.shared.ticks(window)),
+            ns_per_tick: 1e9 / self.shared.ticks_per_second.max(1) as f64,
+            number: self.dumps,
+        }
+        .write()
+    }
+}
+
+fn name_of(id: u32) -> String {
+    let mut entries = Vec::new();
+    names::copy_entries(0, usize::MAX, &mut entries);
+    let text = entries.iter().find_map(|entry| match *entry {
+        names::Entry::Text { id: known, text } if known == id => Some(text),
+        _ => None,
+    });
+    text.unwrap_or("?").to_owned()
+}
