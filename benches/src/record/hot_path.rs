@@ -16,7 +16,7 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::subject::{Outcome, Session, Subject};
-use crate::floor;
+use crate::{floor, process_cost};
 
 /// Spans in a burst: about a quarter of ringscope's smallest default ring of 61,440.
 pub(crate) const BURST: u32 = 16_384;
@@ -155,6 +155,7 @@ fn rounds(
                 // same state of caches and clock speed.
                 if leader {
                     session.settle();
+                    let_others_finish();
                 }
             }
             round += 1;
@@ -184,6 +185,20 @@ fn rounds(
             .collect();
     }
     Ok(rounds)
+}
+
+/// Waits until no other thread of the process is at work, a few milliseconds at
+/// most. Compressing what the last burst left is no part of what a span costs the
+/// thread that records it: the CPU row has that.
+fn let_others_finish() {
+    const PAUSE: Duration = Duration::from_micros(500);
+    for _ in 0..20 {
+        let before = process_cost::cpu_time();
+        thread::sleep(PAUSE);
+        if process_cost::cpu_time() - before < PAUSE / 4 {
+            return;
+        }
+    }
 }
 
 /// Lets threads go within a few nanoseconds of each other. It spins, where a
