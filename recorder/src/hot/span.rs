@@ -289,7 +289,8 @@ impl<const N: usize> Drop for SpanWith<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
         // The inner guard drops after this, and then has nothing left to do.
-        let lane = std::mem::replace(&mut self.span.lane, ptr::null());
+        let lane = self.span.lane;
+        self.span.lane = ptr::null();
         // SAFETY: null, or a lane, and lanes live for ever.
         let Some(lane) = (unsafe { lane.as_ref() }) else { return };
         let end = lane.now();
