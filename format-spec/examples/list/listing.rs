@@ -138,6 +138,9 @@ impl Report {
         writeln!(out, "  state      {}", state(trace.vitals()))?;
         let span = duration(clock.ns(self.last_tick.saturating_sub(self.first_tick)));
         write!(out, "  events     {} over {}", grouped(events), span.trim())?;
+        if let Some(vitals) = trace.vitals().filter(|vitals| vitals.own > 0) {
+            write!(out, ", {} of them the recorder's own readings", grouped(vitals.own))?;
+        }
         write!(out, ", {}", counted(trace.chunks().len() as u64, "chunk"))?;
         if raw > 0 {
             write!(out, " ({raw} not sealed yet)")?;
