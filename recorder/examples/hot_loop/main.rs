@@ -71,9 +71,9 @@ fn mix(state: &mut [f32], weight: f32) {
 fn tokenize() {
     let thread = ThreadHandle::current();
     let mut hash = 1_u64;
-    for _ in 0..200_000 {
+    for _ in 0..100_000 {
         let _span = span!(in thread, "token");
-        for _ in 0..16 {
+        for _ in 0..128 {
             hash = black_box(hash.rotate_left(5) ^ 0x9E37_79B9);
         }
     }
