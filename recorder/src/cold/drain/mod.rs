@@ -16,8 +16,10 @@
 mod losses;
 mod slow_names;
 mod stacks;
+mod tables;
 
 use self::slow_names::SlowNames;
+pub(crate) use self::tables::encode_names;
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -25,8 +27,7 @@ use std::{
 };
 
 use ringscope_format::{
-    BatchKind, LISTED_FRAMES, Loss, OpenSpan, Record, RecordingState, TrackKind, Vitals,
-    push_call_site, push_name, push_track, whole_events,
+    BatchKind, LISTED_FRAMES, Loss, OpenSpan, Record, RecordingState, Vitals, whole_events,
 };
 
 use crate::{
@@ -39,7 +40,7 @@ use crate::{
         async_span::LISTED,
         call_site, clock,
         lane::Lane,
-        names::{self, Entry},
+        names::Entry,
         ownership::DrainView,
         ring_pool::{self, UNATTACHED},
     },
@@ -61,15 +62,8 @@ const PAUSE_TICK: Duration = Duration::from_millis(4);
 const IDLE_AFTER: u32 = BUSY_FOR + 125;
 /// How often a stack that keeps moving is looked at again within one tick.
 const SNAPSHOT_TRIES: u32 = 32;
-/// Name entries written in one batch; even the longest fit into a slot.
-const NAMES_AT_ONCE: usize = 256;
 /// Entries of the in-flight area that hold asynchronous spans, behind those of the lanes.
 pub(crate) const ASYNC_ENTRIES: usize = LISTED / LISTED_FRAMES;
-/// The clock is compared this long after the start, then every second: short
-/// recordings get several pairs, long ones few.
-const FIRST_PAIRS: [Duration; 3] =
-    [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
-const CLOCK_EVERY: Duration = Duration::from_secs(1);
 /// A process that is alive this long after a fatal signal has handled it.
 const SURVIVED_AFTER: Duration = Duration::from_secs(1);
 
@@ -377,62 +371,11 @@ impl Drain {
         }
     }
 
-    /// Step 2. Returns false if there was no room.
-    fn write_names(&mut self, now: u64) -> bool {
-        let published = names::published();
-        while self.names_written < published {
-            let mut entries = std::mem::take(&mut self.entries);
-            names::copy_entries(self.names_written, NAMES_AT_ONCE, &mut entries);
-            let mut bytes = std::mem::take(&mut self.bytes);
-            encode_names(&entries, &mut bytes);
-            let count = entries.len() as u32;
-            let written = self.write_bytes(BatchKind::Names, now, count, &bytes);
-            (self.entries, self.bytes) = (entries, bytes);
-            if !written {
-                return false;
-            }
-            self.names_written += count;
-        }
-        true
-    }
-
-    /// Step 2 for threads: one that has recorded nothing yet may be inside of a
-    /// span, or have begun one that ends elsewhere. Returns false if there was no room.
-    fn write_tracks(&mut self, now: u64) -> bool {
-        let keeps_all = self.shared.config.keep_last.is_none();
-        for index in 0..self.lanes.len() {
-            let seen = &self.seen[index];
-            // A flight recorder overwrites what it has said; of those that may be
-            // stuck in a span it says it again in every chunk.
-            let known = seen.described_in != 0 && (keeps_all || seen.depth == 0);
-            if seen.view != DrainView::Absent && !known && !self.describe_track(index, now) {
-                return false;
-            }
-        }
-        true
-    }
-
+    /// A batch of anything but events. Returns false if there was no room.
     fn write_bytes(&mut self, kind: BatchKind, now: u64, items: u32, bytes: &[u8]) -> bool {
         let units = bytes.len().div_ceil(size_of::<Record>());
         let Some(slot) = self.slot_with_room(units) else { return false };
         slot.writer.push_bytes(kind, now, items, bytes);
-        true
-    }
-
-    fn write_clock_pair(&mut self, now: u64) -> bool {
-        if now < self.next_pair {
-            return true;
-        }
-        let pair = clock::pair();
-        if !self.write_bytes(BatchKind::ClockPairs, now, 1, bytemuck::bytes_of(&pair)) {
-            return false;
-        }
-        self.next_pair = match FIRST_PAIRS.get(self.pairs_taken) {
-            Some(&since_start) => self.started + self.shared.ticks(since_start),
-            None => now + self.shared.ticks(CLOCK_EVERY),
-        };
-        self.pairs_taken += 1;
-        self.shared.drain_cpu_ns.store(clock::thread_cpu_ns(), Ordering::Relaxed);
         true
     }
 
@@ -475,34 +418,6 @@ impl Drain {
             }
         }
         true
-    }
-
-    /// Makes sure that the open slot describes the lane's track and has room for one event of any width.
-    fn describe_track(&mut self, index: usize, now: u64) -> bool {
-        const WIDEST: usize = 1 + ringscope_format::MAX_SLOTS;
-        loop {
-            let Some(slot) = self.slot_with_room(WIDEST) else { return false };
-            let sequence = slot.sequence;
-            if self.seen[index].described_in == sequence {
-                return true;
-            }
-            let track = self.seen[index].track;
-            if !self.write_track(index, track, now) {
-                return false;
-            }
-            self.seen[index].described_in = self.slot.as_ref().map_or(0, |slot| slot.sequence);
-        }
-    }
-
-    fn write_track(&mut self, index: usize, track: u32, now: u64) -> bool {
-        let owner = self.lanes[index].owner();
-        let kind = if owner.is_recorder { TrackKind::Recorder } else { TrackKind::Thread };
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        push_track(&mut bytes, track, kind, owner.os_id, &owner.name);
-        let written = self.write_bytes(BatchKind::Tracks, now, 1, &bytes);
-        self.bytes = bytes;
-        written
     }
 
     fn close_slot_if_asked(&mut self, now: u64) {
@@ -588,16 +503,4 @@ fn split<'a>(
 
 fn count_slots(units: &[Record]) -> usize {
     units.iter().filter(|unit| unit.kind.is_slot()).count()
-}
-
-pub(crate) fn encode_names(entries: &[Entry], bytes: &mut Vec<u8>) {
-    bytes.clear();
-    for entry in entries {
-        match *entry {
-            Entry::Text { id, text } => push_name(bytes, id, text),
-            Entry::CallSite { name, line, file, module } => {
-                push_call_site(bytes, name, line, file, module)
-            }
-        }
-    }
 }
