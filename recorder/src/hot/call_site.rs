@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 0 | off: no recorder, nothing to do |
 //! | 1 to 2^31 - 1 | on: this is the name's id |
-//! | 2^31 and above | needs a closer look: never seen before, or a rule applies |
+//! | 2^31 and above | needs a closer look: never seen before, a rule applies, or no counter to read |
 //!
 //! Sites are linked into a list when they first run, so that starting, stopping
 //! and changing rules can set each one's state.
@@ -28,7 +28,7 @@ use std::{
 };
 
 use crate::{
-    hot::names,
+    hot::{clock, names},
     rules::{Action, Rules},
 };
 
@@ -275,7 +275,9 @@ impl CallSite {
         let id = self.name_id.load(Relaxed);
         let action = control.rules.as_ref().map_or(Action::On, |rules| rules.action(self.name));
         let (one_in, at_least) = match action {
-            Action::On | Action::Off => (0, 0),
+            // Without a hardware counter every one needs a closer look.
+            Action::On => (1, 0),
+            Action::Off => (0, 0),
             Action::OneIn(n) => (n, 0),
             // One tick is the least that can be asked for: 0 would read as "off".
             Action::AtLeast(least) => (0, to_ticks(least, ticks_per_second).max(1)),
@@ -283,7 +285,7 @@ impl CallSite {
         self.one_in.store(one_in, Relaxed);
         self.at_least.store(at_least, Relaxed);
         self.since.store(0, Relaxed);
-        let closer = if action == Action::On { 0 } else { LOOK_CLOSER };
+        let closer = if action == Action::On && clock::is_hardware() { 0 } else { LOOK_CLOSER };
         // Release, although the hot path loads it relaxed: `look_closer` may run
         // once with the rule from before, and no more than that. With its acquire
         // load: who sees a state sees the keys.

@@ -6,7 +6,9 @@
 //! aarch64 the virtual counter, everything else the monotonic clock.
 //!
 //! **Choice.** The time-stamp counter is used only where the processor says it is
-//! invariant and the kernel has not struck it off its list of clock sources.
+//! invariant and the kernel has not struck it off its list of clock sources. Where
+//! it is not, or with `RINGSCOPE_CLOCK=os`, every call site asks for a closer look,
+//! and what looks closer reads the monotonic clock: the hot path does not ask.
 //!
 //! **Caveats.** The counter reads are not serialising: a few instructions around
 //! a span may be counted in or out. A machine whose counters differ between
@@ -19,11 +21,13 @@ use std::sync::LazyLock;
 use ringscope_format::{ClockPair, Counter};
 
 /// Whether [`ticks`] reads the hardware counter: decided once, by whoever asks first.
-static HARDWARE: LazyLock<bool> = LazyLock::new(counter_is_invariant);
+static HARDWARE: LazyLock<bool> = LazyLock::new(|| {
+    std::env::var_os("RINGSCOPE_CLOCK").is_none_or(|clock| clock != "os") && counter_is_invariant()
+});
 
 /// The counter, now.
 pub(crate) fn ticks() -> u64 {
-    ticks_of(*HARDWARE)
+    if *HARDWARE { hardware_ticks() } else { os::monotonic_ns() as u64 }
 }
 
 /// Whether there is a hardware counter to read.
@@ -31,25 +35,28 @@ pub(crate) fn is_hardware() -> bool {
     *HARDWARE
 }
 
-/// The counter, now, for who has asked [`is_hardware`] before.
+/// The hardware counter, now: for a call site that is on and asks for no closer
+/// look, which is only so where [`is_hardware`].
 #[inline(always)]
-pub(crate) fn ticks_of(hardware: bool) -> u64 {
+pub(crate) fn hardware_ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    if hardware {
+    {
         // SAFETY: every x86-64 processor has `rdtsc`.
-        return unsafe { core::arch::x86_64::_rdtsc() };
+        unsafe { core::arch::x86_64::_rdtsc() }
     }
     #[cfg(target_arch = "aarch64")]
-    if hardware {
+    {
         let ticks: u64;
         // SAFETY: reads a register that Linux and macOS open to user space; touches no memory.
         unsafe {
             core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
         }
-        return ticks;
+        ticks
     }
-    let _ = hardware; // other processors have none that we know of
-    os::monotonic_ns() as u64
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        os::monotonic_ns() as u64 // other processors have none that we know of
+    }
 }
 
 /// The counter that this process reads.

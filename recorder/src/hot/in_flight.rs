@@ -5,30 +5,34 @@
 //! protects a snapshot is that the owner changes `state` *before* it reuses a
 //! frame that a snapshot may be reading.
 //!
-//! The outermost `N` spans are listed; deeper ones are only counted.
+//! The outermost `N` spans are listed; deeper ones are only counted, as far as
+//! [`DEEPEST`].
 
 use crate::atomics::{Acquire, AtomicU32, AtomicU64, Relaxed, Release, fence};
 
 /// `state` holds the depth in its low bits and a change count above them.
-const DEPTH_BITS: u32 = 24;
-const DEPTH_MASK: u64 = (1 << DEPTH_BITS) - 1;
-const ONE_CHANGE: u64 = 1 << DEPTH_BITS;
+const ONE_CHANGE: u64 = 1 << 16;
+/// Spans inside of so many others are not counted.
+const DEEPEST: u32 = u16::MAX as u32;
+/// The place of a span that is not counted.
+const NOWHERE: u32 = u32::MAX - 1;
 
-#[derive(Debug)]
-struct Frame {
-    start: AtomicU64,
-    name: AtomicU32,
+#[inline(always)]
+fn depth_of(state: u64) -> u32 {
+    u32::from(state as u16)
 }
 
 /// The stack of one thread's open spans.
-// In this order, so that `state` and the outermost frames share a cache line.
+// In this order, so that `state` and the outermost starts share a cache line; two
+// arrays, because their elements can be addressed without a multiplication.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct InFlight<const N: usize> {
     /// Changes on every enter and leave, so that equal values before and after
     /// a snapshot prove that nothing moved in between.
     state: AtomicU64,
-    frames: [Frame; N],
+    starts: [AtomicU64; N],
+    names: [AtomicU32; N],
 }
 
 /// What [`InFlight::snapshot`] found, apart from the frames.
@@ -44,25 +48,35 @@ impl<const N: usize> InFlight<N> {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU64::new(0),
-            frames: std::array::from_fn(|_| Frame {
-                start: AtomicU64::new(0),
-                name: AtomicU32::new(0),
-            }),
+            starts: std::array::from_fn(|_| AtomicU64::new(0)),
+            names: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }
 
-    /// Owner only: opens a span and returns its place in the stack.
+    /// Owner only: opens a span and returns its place in the stack, if it is one
+    /// of the outermost `N`. If not, nothing has happened: [`enter_unlisted`](Self::enter_unlisted).
     #[inline(always)]
-    pub(crate) fn enter(&self, start: u64, name: u32) -> u32 {
+    pub(crate) fn enter(&self, start: u64, name: u32) -> Option<u32> {
         let state = self.state.load(Relaxed);
-        let depth = (state & DEPTH_MASK) as u32;
-        if let Some(frame) = self.frames.get(depth as usize) {
-            // Release, with the fence in `snapshot`: a snapshot that reads one of
-            // these sees the `state` of the leave that freed the frame, and retries.
-            frame.start.store(start, Release);
-            frame.name.store(name, Release);
-        }
+        let depth = depth_of(state);
+        let (starts, names) = (self.starts.get(depth as usize)?, self.names.get(depth as usize)?);
+        // Release, with the fence in `snapshot`: a snapshot that reads one of
+        // these sees the `state` of the leave that freed the place, and retries.
+        starts.store(start, Release);
+        names.store(name, Release);
         // Release, with the first load in `snapshot`: who sees the new depth sees the frame.
+        self.state.store(state.wrapping_add(ONE_CHANGE + 1), Release);
+        Some(depth)
+    }
+
+    /// Owner only: opens a span that [`enter`](Self::enter) would not list.
+    #[cold]
+    pub(crate) fn enter_unlisted(&self) -> u32 {
+        let state = self.state.load(Relaxed);
+        let depth = depth_of(state);
+        if depth == DEEPEST {
+            return NOWHERE;
+        }
         self.state.store(state.wrapping_add(ONE_CHANGE + 1), Release);
         depth
     }
@@ -72,7 +86,7 @@ impl<const N: usize> InFlight<N> {
     #[inline(always)]
     pub(crate) fn leave(&self, place: u32) {
         let state = self.state.load(Relaxed);
-        if state & DEPTH_MASK == u64::from(place) + 1 {
+        if depth_of(state) == place + 1 {
             self.state.store(state.wrapping_add(ONE_CHANGE - 1), Release);
         } else {
             self.leave_out_of_turn(place);
@@ -82,15 +96,15 @@ impl<const N: usize> InFlight<N> {
     #[cold]
     fn leave_out_of_turn(&self, place: u32) {
         let state = self.state.load(Relaxed);
-        let depth = state & DEPTH_MASK;
-        let left = depth.min(u64::from(place));
-        self.state.store((state - depth + left).wrapping_add(ONE_CHANGE), Release);
+        let depth = depth_of(state);
+        let too_many = depth - depth.min(place);
+        self.state.store((state - u64::from(too_many)).wrapping_add(ONE_CHANGE), Release);
     }
 
     /// Owner only: how many spans are open.
     #[inline(always)]
     pub(crate) fn depth(&self) -> u32 {
-        (self.state.load(Relaxed) & DEPTH_MASK) as u32
+        depth_of(self.state.load(Relaxed))
     }
 
     /// A value that differs whenever the stack has changed.
@@ -102,9 +116,10 @@ impl<const N: usize> InFlight<N> {
     /// meanwhile; then try again. Never blocks the owner.
     pub(crate) fn snapshot(&self, frames: &mut [(u64, u32); N]) -> Option<Snapshot> {
         let before = self.state.load(Acquire);
-        let depth = (before & DEPTH_MASK) as u32;
-        for (copy, frame) in frames.iter_mut().zip(&self.frames).take(depth as usize) {
-            *copy = (frame.start.load(Relaxed), frame.name.load(Relaxed));
+        let depth = depth_of(before);
+        let listed = self.starts.iter().zip(&self.names).take(depth as usize);
+        for (copy, (start, name)) in frames.iter_mut().zip(listed) {
+            *copy = (start.load(Relaxed), name.load(Relaxed));
         }
         // Acquire, with the Release stores of `enter`: had any frame above been
         // reused, the load below would see a newer state.

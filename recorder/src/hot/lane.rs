@@ -2,7 +2,7 @@
 //! counts. This is the hot path; nothing here allocates, locks, formats, waits
 //! or makes a system call (`tests/it/no_allocation.rs` proves the first).
 //!
-//! A span costs two counter reads, one 32-byte push and five plain stores. A
+//! A span costs two counter reads, one 32-byte push and four plain stores. A
 //! full ring loses the newest event and counts it; the thread goes on.
 //!
 //! Not for use inside signal handlers: a handler that records while its thread
@@ -10,7 +10,7 @@
 
 #![allow(unsafe_code)] // the producer half is behind an UnsafeCell; see `Lane::producer`
 
-use std::{cell::UnsafeCell, sync::atomic::AtomicBool};
+use std::cell::UnsafeCell;
 
 use ringscope_format::{
     Kind, LISTED_FRAMES, Link, LostCause, Record, SkipCause, Status, Value, slots_needed, too_wide,
@@ -20,7 +20,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{
     atomics::{AtomicU32, AtomicU64, Relaxed, Release},
-    hot::{clock, in_flight::InFlight, ownership::Ownership},
+    hot::{in_flight::InFlight, ownership::Ownership},
 };
 
 /// What one thread records through. Lives for ever and passes from thread to thread.
@@ -33,11 +33,10 @@ pub(crate) struct Lane {
     /// Touched by the owning thread alone, see [`Ownership`]; re-created by the
     /// thread that claims the lane.
     producer: UnsafeCell<Producer<Record>>,
-    /// The owner's track; 0 once it has retired. Tracks are never reused, so a
-    /// guard that finds another track here knows that the lane is not its own any more.
-    track: AtomicU32,
-    /// Which clock to read; here because everything else the hot path needs is.
-    hardware_clock: AtomicBool,
+    /// The owner's track, in the upper half as in a record's third word; 0 once it
+    /// has retired. Tracks are never reused, so a guard that finds another track
+    /// here knows that the lane is not its own any more.
+    track_word: AtomicU64,
     pub(crate) in_flight: InFlight<LISTED_FRAMES>,
     pub(crate) counts: Counts,
     /// Owner only: how many asynchronous spans it has begun.
@@ -89,8 +88,7 @@ impl Lane {
         let (producer, consumer) = RingBuffer::new(0);
         Self {
             producer: UnsafeCell::new(producer),
-            track: AtomicU32::new(0),
-            hardware_clock: AtomicBool::new(false),
+            track_word: AtomicU64::new(0),
             in_flight: InFlight::new(),
             counts: Counts::default(),
             begun: AtomicU32::new(0),
@@ -104,13 +102,13 @@ impl Lane {
     /// The owner's track, or 0.
     #[inline(always)]
     pub(crate) fn track(&self) -> u32 {
-        self.track.load(Relaxed)
+        (self.track_word() >> 32) as u32
     }
 
-    /// The counter, now.
+    /// The owner's track as it is in a record's third word, above the name.
     #[inline(always)]
-    pub(crate) fn now(&self) -> u64 {
-        clock::ticks_of(self.hardware_clock.load(Relaxed))
+    pub(crate) fn track_word(&self) -> u64 {
+        self.track_word.load(Relaxed)
     }
 
     /// Owner only: records a finished span, or counts it as lost if the ring is full.
@@ -203,8 +201,7 @@ impl Lane {
             count.store(0, Relaxed);
         }
         self.begun.store(0, Relaxed);
-        self.hardware_clock.store(clock::is_hardware(), Relaxed);
-        self.track.store(track, Relaxed);
+        self.track_word.store(u64::from(track) << 32, Relaxed);
         self.ownership.settle();
     }
 
@@ -212,7 +209,7 @@ impl Lane {
     pub(crate) fn retire(&self) {
         self.in_flight.leave(0);
         // Guards and handles that outlive their thread's registration compare this.
-        self.track.store(0, Release);
+        self.track_word.store(0, Release);
         self.ownership.retire();
     }
 
@@ -259,23 +256,21 @@ fn touch_every_page(producer: &mut Producer<Record>, consumer: &mut Consumer<Rec
     }
 }
 
-/// The record of a span that has just ended.
+/// The record of a span that has just ended, as four words: the compiler stores
+/// them as they are, where nine fields would be nine stores.
+///
+/// `names` is the name's id, with the track above it; `depth` is at most 255.
 #[inline(always)]
-pub(crate) fn span_record(
-    start: u64,
-    end: u64,
-    name: u32,
-    track: u32,
-    place: u32,
-    status: Status,
-) -> Record {
-    // As four words: the compiler stores them as they are, where nine fields
-    // would be nine stores.
-    let names = u64::from(name) | u64::from(track) << 32;
-    let depth = u64::from(place.min(255));
-    let tags = u64::from(Kind::SPAN.0) << 32 | u64::from(status.0) << 40 | depth << 48;
+pub(crate) fn span_words(start: u64, end: u64, names: u64, depth: u32, status: Status) -> [u64; 4] {
+    let tags = u64::from(Kind::SPAN.0) << 32 | u64::from(status.0) << 40 | u64::from(depth) << 48;
     // The duration is negative if the counter ran backwards; the reader counts those.
-    bytemuck::cast([start, end.wrapping_sub(start), names, tags])
+    [start, end.wrapping_sub(start), names, tags]
+}
+
+/// The depth in the last word of a span, which has no slots.
+#[inline(always)]
+pub(crate) fn depth_in(tags: u64) -> u32 {
+    (tags >> 48) as u32
 }
 
 #[cfg(test)]
@@ -292,7 +287,7 @@ mod tests {
     }
 
     fn record(start: u64) -> Record {
-        span_record(start, start + 1, 1, 7, 0, Status::UNKNOWN)
+        bytemuck::cast(span_words(start, start + 1, 7 << 32 | 1, 0, Status::UNKNOWN))
     }
 
     #[test]
@@ -308,7 +303,9 @@ mod tests {
             depth: 255,
             shape: Record::shape_of(0, ValueType::None),
         };
-        assert_eq!(span_record(5, 9, 3, 2, 1_000, Status::ERROR), expected);
+        let words = span_words(5, 9, 2 << 32 | 3, 255, Status::ERROR);
+        assert_eq!(bytemuck::cast::<_, Record>(words), expected);
+        assert_eq!(depth_in(words[3]), 255);
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl ThreadHandle {
     }
 
     #[inline(always)]
-    pub(crate) fn lane(&self) -> *const Lane {
+    pub(crate) fn lane(&self) -> &'static Lane {
         self.lane
     }
 }

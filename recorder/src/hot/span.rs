@@ -4,6 +4,7 @@
 
 use std::{
     marker::PhantomData,
+    mem::ManuallyDrop,
     ptr,
     sync::atomic::{Ordering::Acquire, fence},
 };
@@ -12,7 +13,8 @@ use ringscope_format::{Kind, LostCause, Record, SkipCause, Status, Value};
 
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
-    lane::{Lane, span_record},
+    clock,
+    lane::{Lane, depth_in, span_words},
     ring_pool::{self, ThreadHandle, UNATTACHED},
 };
 
@@ -27,10 +29,9 @@ pub struct Span {
     lane: *const Lane,
     site: &'static CallSite,
     start: u64,
-    /// The name's id, with [`LOOK_CLOSER`] if a rule decides at the end.
-    name: u32,
-    /// The lane's track when the span began.
-    track: u32,
+    /// The name's id, with [`LOOK_CLOSER`] if the end needs a closer look too, and
+    /// above it the lane's track when the span began.
+    names: u64,
     /// Place in the in-flight stack, which is also the depth.
     place: u32,
     status: Status,
@@ -48,10 +49,10 @@ impl Span {
         }
         let lane = ring_pool::current();
         if name & LOOK_CLOSER != 0 || lane.is_null() {
-            let (lane, name) = look_closer(site);
-            return Span::open(lane, site, name);
+            return Span::open_closer(site);
         }
-        Span::open(lane, site, name)
+        // SAFETY: not null, so it points to a lane, and lanes live for ever.
+        Span::open(unsafe { &*lane }, site, name, clock::hardware_ticks)
     }
 
     /// For the macros: opens a span through a handle.
@@ -63,10 +64,9 @@ impl Span {
             return Span::inert(site);
         }
         if name & LOOK_CLOSER != 0 || !thread.is_current() {
-            let (lane, name) = look_closer(site);
-            return Span::open(lane, site, name);
+            return Span::open_closer(site);
         }
-        Span::open(thread.lane(), site, name)
+        Span::open(thread.lane(), site, name, clock::hardware_ticks)
     }
 
     #[inline(always)]
@@ -75,8 +75,7 @@ impl Span {
             lane: ptr::null(),
             site,
             start: 0,
-            name: 0,
-            track: 0,
+            names: 0,
             place: 0,
             status: Status::UNKNOWN,
             not_send: PhantomData,
@@ -84,22 +83,28 @@ impl Span {
     }
 
     #[inline(always)]
-    fn open(lane: *const Lane, site: &'static CallSite, name: u32) -> Span {
+    fn open_closer(site: &'static CallSite) -> Span {
+        let (lane, name) = look_closer(site);
         // SAFETY: null, or a lane, and lanes live for ever.
-        let Some(this) = (unsafe { lane.as_ref() }) else { return Span::inert(site) };
-        let track = this.track();
-        let start = this.now();
-        let place = this.in_flight.enter(start, name & !LOOK_CLOSER);
-        Span {
-            lane,
-            site,
-            start,
-            name,
-            track,
-            place,
-            status: Status::UNKNOWN,
-            not_send: PhantomData,
-        }
+        let Some(lane) = (unsafe { lane.as_ref() }) else { return Span::inert(site) };
+        Span::open(lane, site, name, clock::ticks)
+    }
+
+    #[inline(always)]
+    fn open(
+        lane: &'static Lane,
+        site: &'static CallSite,
+        name: u32,
+        now: impl FnOnce() -> u64,
+    ) -> Span {
+        let track = lane.track_word();
+        let start = now();
+        let (place, name) = match lane.in_flight.enter(start, name & !LOOK_CLOSER) {
+            Some(place) => (place, name),
+            None => enter_unlisted(lane, name),
+        };
+        let names = track | u64::from(name);
+        Span { lane, site, start, names, place, status: Status::UNKNOWN, not_send: PhantomData }
     }
 
     /// Marks the span as failed.
@@ -131,13 +136,21 @@ impl Span {
     fn close(&self) {
         // SAFETY: null, or a lane, and lanes live for ever.
         let Some(lane) = (unsafe { self.lane.as_ref() }) else { return };
-        let end = lane.now();
-        let record = span_record(self.start, end, self.name, self.track, self.place, self.status);
-        if lane.track() != self.track || self.name & LOOK_CLOSER != 0 {
-            return close_closer(lane, self.site, record, self.place, &[]);
+        if self.needs_closer_look(lane) {
+            let Self { site, start, names, place, status, .. } = *self;
+            return close_closer(lane, site, start, names, place, status);
         }
-        let [start, duration, names, tags] = bytemuck::cast(record);
-        push_and_leave(lane, start, duration, names, tags, self.place);
+        let end = clock::hardware_ticks();
+        let [start, duration, names, tags] =
+            span_words(self.start, end, self.names, self.place, self.status);
+        push_and_leave(lane, start, duration, names, tags);
+    }
+
+    /// Whether a rule decides at the end, or the lane is not this thread's any
+    /// more. One comparison: `names` with the bit set, or with another track.
+    #[inline(always)]
+    fn needs_closer_look(&self, lane: &Lane) -> bool {
+        (self.names ^ lane.track_word()) >> LOOK_CLOSER.trailing_zeros() != 0
     }
 }
 
@@ -147,18 +160,11 @@ impl Span {
 /// compiler keeps it there, and a span without a recorder calls nothing. The record
 /// comes as words, in registers, and goes from there to the ring.
 #[inline(never)]
-fn push_and_leave(
-    lane: &'static Lane,
-    start: u64,
-    duration: u64,
-    names: u64,
-    tags: u64,
-    place: u32,
-) {
+fn push_and_leave(lane: &'static Lane, start: u64, duration: u64, names: u64, tags: u64) {
     // Record first, leave second: whoever looks in between finds the span twice,
     // never not at all.
     lane.push(bytemuck::cast([start, duration, names, tags]));
-    lane.in_flight.leave(place);
+    lane.in_flight.leave(depth_in(tags));
 }
 
 impl Drop for Span {
@@ -177,8 +183,8 @@ impl Drop for Span {
 fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
     const NOTHING: (*const Lane, u32) = (ptr::null(), 0);
     let name = match site.look_closer() {
-        Verdict::Record { name } => name,
-        Verdict::RecordIfLong { name } => name | LOOK_CLOSER,
+        Verdict::Record { name } if clock::is_hardware() => name,
+        Verdict::Record { name } | Verdict::RecordIfLong { name } => name | LOOK_CLOSER,
         Verdict::Sampled => {
             count_skip(SkipCause::Sampled);
             return NOTHING;
@@ -192,27 +198,50 @@ fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
     ring_pool::attach().map_or(NOTHING, |lane| (ptr::from_ref(lane), name))
 }
 
-/// End of a span that a rule applies to, or whose thread has given its lane back.
+/// Opens a span inside of too many others to be listed. Its end needs a closer
+/// look: only there is the depth cut to what a record holds.
+#[cold]
+#[inline(never)]
+fn enter_unlisted(lane: &'static Lane, name: u32) -> (u32, u32) {
+    (lane.in_flight.enter_unlisted(), name | LOOK_CLOSER)
+}
+
+/// End of a span that a rule applies to, whose thread has given its lane back,
+/// that is not listed, or for which there is no hardware counter to read.
+///
+/// The guard comes in pieces, so that it never needs to exist in memory.
 #[cold]
 #[inline(never)]
 fn close_closer(
     lane: &'static Lane,
     site: &'static CallSite,
-    mut record: Record,
+    start: u64,
+    names: u64,
     place: u32,
-    fields: &[(u32, Value<'_>)],
+    status: Status,
 ) {
+    let span = Span { lane, site, start, names, place, status, not_send: PhantomData };
+    close_wide_closer(lane, &ManuallyDrop::new(span), &[]);
+}
+
+#[cold]
+#[inline(never)]
+fn close_wide_closer(lane: &'static Lane, span: &Span, fields: &[(u32, Value<'_>)]) {
+    let end = clock::ticks();
+    let names = span.names & !u64::from(LOOK_CLOSER);
+    let depth = span.place.min(255);
+    let words = span_words(span.start, end, names, depth, span.status);
+    let record: Record = bytemuck::cast(words);
     if lane.track() != record.track {
         return UNATTACHED.lose(LostCause::ThreadExit);
     }
-    record.name &= !LOOK_CLOSER;
     // A counter that ran backwards makes a negative duration: that is news.
-    if (0..site.at_least() as i64).contains(&(record.value as i64)) {
+    if (0..span.site.at_least() as i64).contains(&(record.value as i64)) {
         lane.skip(SkipCause::TooShort);
     } else {
         lane.push_wide(record, fields, &[]);
     }
-    lane.in_flight.leave(place);
+    lane.in_flight.leave(span.place);
 }
 
 /// Counts an event that a rule keeps out of the recording.
@@ -293,13 +322,13 @@ impl<const N: usize> Drop for SpanWith<'_, N> {
         self.span.lane = ptr::null();
         // SAFETY: null, or a lane, and lanes live for ever.
         let Some(lane) = (unsafe { lane.as_ref() }) else { return };
-        let end = lane.now();
         let span = &self.span;
-        let record = span_record(span.start, end, span.name, span.track, span.place, span.status);
-        if lane.track() != span.track || span.name & LOOK_CLOSER != 0 {
-            return close_closer(lane, span.site, record, span.place, &self.fields);
+        if span.needs_closer_look(lane) {
+            return close_wide_closer(lane, span, &self.fields);
         }
-        lane.push_wide(record, &self.fields, &[]);
+        let end = clock::hardware_ticks();
+        let words = span_words(span.start, end, span.names, span.place, span.status);
+        lane.push_wide(bytemuck::cast(words), &self.fields, &[]);
         lane.in_flight.leave(span.place);
     }
 }
@@ -322,7 +351,7 @@ pub fn record_point<const N: usize>(
         return record_point_closer(site, kind, value, values);
     }
     // SAFETY: not null, so it points to a lane, and lanes live for ever.
-    push_point(unsafe { &*lane }, site, state, kind, value, values);
+    push_point(unsafe { &*lane }, clock::hardware_ticks(), site, state, kind, value, values);
 }
 
 #[cold]
@@ -341,13 +370,14 @@ fn record_point_closer<const N: usize>(
         Verdict::Nothing => return,
     };
     if let Some(lane) = ring_pool::attach() {
-        push_point(lane, site, name, kind, value, values);
+        push_point(lane, clock::ticks(), site, name, kind, value, values);
     }
 }
 
 #[inline]
 fn push_point<const N: usize>(
     lane: &'static Lane,
+    start: u64,
     site: &'static CallSite,
     name: u32,
     kind: Kind,
@@ -357,7 +387,7 @@ fn push_point<const N: usize>(
     let (value_type, bits) = value.to_bits();
     let status = if kind == Kind::ERROR { Status::ERROR } else { Status::UNKNOWN };
     let record = Record {
-        start: lane.now(),
+        start,
         value: bits,
         name,
         track: lane.track(),

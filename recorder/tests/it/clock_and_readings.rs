@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ringscope::{event, span};
-use ringscope_format::{OwnedValue, TrackKind};
+use ringscope::{ThreadHandle, event, span};
+use ringscope_format::{Counter, OwnedValue, TrackKind};
 
 use crate::child::child;
 
@@ -47,6 +47,34 @@ fn clock_pairs_through_the_run_fit_and_give_the_time_of_day() {
     assert!(created <= end.number("before") + slack);
     let mono = clock.mono_ns(late) - clock.mono_ns(early);
     assert!((mono as f64 / clock.ns(late - early) - 1.0).abs() < 1e-3);
+}
+
+/// What machines without a counter to rely on do.
+#[test]
+fn recording_by_the_operating_systems_clock_records_the_same() {
+    let end = child(|scene| {
+        let recorder = scene.builder().rules("sampled=1/2".parse().unwrap()).start().unwrap();
+        let thread = ThreadHandle::current();
+        {
+            let _outer = span!("outer");
+            let _inner = span!(in thread, "inner", x = 1_u8);
+            event!("between");
+            thread::sleep(Duration::from_millis(5));
+        }
+        for _ in 0..10 {
+            drop(span!("sampled"));
+        }
+        recorder.finish().unwrap();
+    });
+    let told = end.environment("RINGSCOPE_CLOCK", "os").run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    assert_eq!(told.trace.header().counter, Counter::MonotonicNs);
+    let (outer, inner) = (told.only("outer"), told.only("inner"));
+    assert!(outer.end - outer.start >= 5_000_000, "not nanoseconds");
+    assert!(outer.start <= inner.start && inner.end <= outer.end);
+    assert_eq!((outer.depth, inner.depth, inner.number("x")), (0, 1, 1));
+    assert!(told.only("between").start >= inner.start);
+    assert_eq!(told.named("sampled").len(), 5);
 }
 
 #[test]

@@ -73,6 +73,25 @@ fn recursion_ten_thousand_deep_is_recorded_to_the_last_span() {
 }
 
 #[test]
+fn seventy_thousand_open_spans_are_more_than_are_counted_and_all_recorded() {
+    const OPEN: usize = 70_000;
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let mut open: Vec<_> = (0..OPEN).map(|_| span!("level")).collect();
+        while open.pop().is_some() {}
+        drop(span!("afterwards"));
+        assert_eq!(recorder.finish().unwrap().stored, OPEN as u64 + 1);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let levels = told.named("level");
+    assert_eq!(levels.len(), OPEN);
+    let shallow = levels.iter().filter(|level| level.depth < 255).count();
+    assert_eq!(shallow, 255);
+    assert_eq!(told.only("afterwards").depth, 0);
+}
+
+#[test]
 fn spans_that_are_open_at_finish_are_listed_as_open() {
     let end = child(|scene| {
         let recorder = scene.builder().start().unwrap();
