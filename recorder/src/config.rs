@@ -99,7 +99,7 @@ impl Default for Builder {
                 on_panic: true,
                 on_fatal_signal: true,
                 busy_tick: Duration::from_micros(200),
-                idle_tick: Duration::from_millis(50),
+                idle_tick: Duration::from_millis(60),
             },
         }
     }
@@ -121,7 +121,7 @@ impl Builder {
     }
 
     /// How many 32-byte records a thread's ring holds. Default: 61,440 (1.9 MiB),
-    /// and 196,608 (6 MiB) for the first thread to record.
+    /// and 262,144 (8 MiB) for the first thread to record.
     pub fn ring_records(mut self, records: usize) -> Self {
         self.config.ring_records = Some(records.clamp(1, 1 << 24));
         self
@@ -234,7 +234,7 @@ impl Builder {
     /// A thread that wakes up after such a pause and records faster than its ring
     /// holds for one idle tick loses events, counted; a shorter idle tick costs
     /// CPU time instead. A fatal signal waits for the next look, 250 ms at most.
-    /// Default: 200 us and 50 ms, which covers 1.2 million events a second.
+    /// Default: 200 us and 60 ms, which covers 1.2 million events a second.
     pub fn ticks(mut self, busy: Duration, idle: Duration) -> Self {
         self.config.busy_tick = busy;
         self.config.idle_tick = idle.max(busy);

@@ -30,10 +30,10 @@ pub(crate) const MAX_LANES: usize = 1_024;
 /// Records in a thread's ring: 1.9 MiB. At 20 million spans a second it covers
 /// 3 ms without a drain; at 1 million, 60 ms.
 const RING_RECORDS: usize = 61_440;
-/// Records in the ring of the first thread to record, 6 MiB: where one thread
-/// does it all, it rides out a pause of the drain of 16 ms at 12 million spans
+/// Records in the ring of the first thread to record, 8 MiB: where one thread
+/// does it all, it rides out a pause of the drain of 21 ms at 12 million spans
 /// a second. Virtual machines take their processors away for that long.
-const LARGE_RING_RECORDS: usize = 196_608;
+const LARGE_RING_RECORDS: usize = 262_144;
 /// Records in the ring of the recorder's own thread: a few readings.
 const OWN_RING_RECORDS: usize = 1_024;
 /// Rings that stay ready for new threads, however long they have been spare.
