@@ -1,0 +1,293 @@
+//! The command line: what can be asked, and the options that mean the same
+//! everywhere. clap's types live here and in the `Args` of each report.
+
+use std::{
+    io::{self, BufWriter, IsTerminal, Write},
+    path::PathBuf,
+};
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::{
+    Error, Exit, Result,
+    filter::{Filter, Patterns},
+    output::{self, Format, Selection, Style, TimeUnit},
+    report,
+};
+
+/// What a trace has to say: latencies, kernels, memory, errors, and what it was
+/// doing when it died.
+#[derive(Debug, Parser)]
+#[command(name = "analyze", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Everything worth knowing about a trace, on one screen
+    Report(report::overview::Args),
+    /// Spans by name: how often, how long, how much of it their own
+    Spans(report::spans::Args),
+    /// The same for machines: every name, every column, JSON unless told otherwise
+    Summary(report::summary::Args),
+    /// What the file is and where it comes from
+    Info(report::info::Args),
+    /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
+    Check(report::check::Args),
+    /// A completion script for your shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// The manual page
+    Man,
+}
+
+impl Cli {
+    /// Carries the command out.
+    pub fn run(self) -> Result<Exit> {
+        let mut exit = Exit::Ok;
+        let (common, document) = match self.command {
+            Command::Report(args) => report::overview::run(args)?,
+            Command::Spans(args) => report::spans::run(args)?,
+            Command::Summary(args) => report::summary::run(args)?,
+            Command::Info(args) => report::info::run(args)?,
+            Command::Check(args) => {
+                let (common, document, verdict) = report::check::run(args)?;
+                exit = verdict;
+                (common, document)
+            }
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "analyze", &mut script);
+                io::stdout().lock().write_all(&script)?;
+                return Ok(Exit::Ok);
+            }
+            Command::Man => {
+                clap_mangen::Man::new(Cli::command()).render(&mut io::stdout().lock())?;
+                return Ok(Exit::Ok);
+            }
+        };
+        document.print(&common.style(), &mut BufWriter::new(io::stdout().lock()))?;
+        Ok(exit)
+    }
+}
+
+/// Options of every command that reads traces.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Traces; `-` is standard input
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+
+    /// Only what starts at or after this, since the first event: 1.5s, 200ms; -2s is from the end
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
+    pub from: Option<f64>,
+    /// Only what starts before this
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
+    pub to: Option<f64>,
+    /// Only the last part of the trace
+    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
+    pub last: Option<f64>,
+    /// Only names that match: `attn*`; `!load*` excludes; may be given several times
+    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
+    pub name: Vec<String>,
+    /// Only threads and queues that match
+    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
+    pub track: Vec<String>,
+    /// Only durations in this performance category
+    #[arg(long, help_heading = "Filters")]
+    pub category: Option<CategoryName>,
+    /// Only durations of at least this
+    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
+    pub min_duration: Option<f64>,
+    /// Bounds between fast, normal, slow and very slow
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', num_args = 1, value_parser = parse_length,
+          default_values = ["1ms", "10ms", "100ms"], help_heading = "Filters")]
+    pub bounds: Vec<f64>,
+
+    /// Which percentiles
+    #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = parse_percentile,
+          default_values = ["50", "95", "99"], help_heading = "Output")]
+    pub percentiles: Vec<f64>,
+    /// Which columns, by key; `+key` adds to the usual ones
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',', help_heading = "Output")]
+    pub columns: Vec<String>,
+    /// Order of rows, by key; `-key` puts the largest first
+    #[arg(long, value_name = "KEY,...", allow_hyphen_values = true, help_heading = "Output")]
+    pub sort: Option<String>,
+    /// How many rows; 0 for all [default: what fits for people, all for machines]
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub limit: Option<usize>,
+    /// Unit of durations, for people
+    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    pub time_unit: TimeUnit,
+    /// In which form to print
+    #[arg(long, value_enum, help_heading = "Output")]
+    pub format: Option<Format>,
+    /// When to use colours; NO_COLOR is respected
+    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
+    pub color: Color,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal
+    #[default]
+    Auto,
+    /// Also into a file
+    Always,
+    /// Not at all
+    Never,
+}
+
+/// A performance category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CategoryName {
+    /// Below the first bound
+    Fast,
+    /// Up to the second
+    Normal,
+    /// Up to the third
+    Slow,
+    /// Above it
+    VerySlow,
+}
+
+/// What the categories are called, in order.
+pub const CATEGORIES: [&str; 4] = ["fast", "normal", "slow", "very slow"];
+
+impl Common {
+    /// In which form to print.
+    pub fn format(&self) -> Format {
+        self.format.unwrap_or_default()
+    }
+
+    /// Whether machines read it: they get every row and column.
+    pub fn for_machines(&self) -> bool {
+        matches!(self.format(), Format::Json | Format::Csv)
+    }
+
+    /// How many rows, if not all of them; `usual` is what people get unasked.
+    pub fn limit(&self, usual: usize) -> Option<usize> {
+        match self.limit {
+            Some(0) => None,
+            Some(limit) => Some(limit),
+            None if self.for_machines() => None,
+            None => Some(usual),
+        }
+    }
+
+    /// Columns and order as asked for.
+    pub fn selection(&self) -> Selection {
+        Selection {
+            columns: self.columns.clone(),
+            sort: self.sort.as_deref().map(Selection::parse_sort).unwrap_or_default(),
+            limit: self.limit.filter(|&limit| limit > 0),
+        }
+    }
+
+    /// What is in.
+    pub fn filter(&self) -> Result<Filter> {
+        let [first, second, third] = self.bounds[..] else {
+            return Err(Error::new("--bounds: give three, such as 1ms,10ms,100ms"));
+        };
+        if !(first < second && second < third) {
+            return Err(Error::new("--bounds: each must be longer than the one before"));
+        }
+        let in_category = match self.category {
+            None => 0.0..f64::INFINITY,
+            Some(CategoryName::Fast) => 0.0..first,
+            Some(CategoryName::Normal) => first..second,
+            Some(CategoryName::Slow) => second..third,
+            Some(CategoryName::VerySlow) => third..f64::INFINITY,
+        };
+        let least = self.min_duration.unwrap_or(0.0).max(in_category.start);
+        let bounded = self.category.is_some() || self.min_duration.is_some();
+        Ok(Filter {
+            from_ns: self.from,
+            to_ns: self.to,
+            last_ns: self.last,
+            names: Patterns::parse(self.name.iter().map(String::as_str))?,
+            tracks: Patterns::parse(self.track.iter().map(String::as_str))?,
+            duration_ns: bounded.then_some(least..in_category.end),
+        })
+    }
+
+    /// How to print on this terminal.
+    pub fn style(&self) -> Style {
+        let terminal = io::stdout().is_terminal();
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        Style {
+            format: self.format(),
+            time_unit: self.time_unit,
+            color: match self.color {
+                Color::Auto => terminal && !no_color,
+                Color::Always => true,
+                Color::Never => false,
+            },
+            width: width.or_else(|| terminal.then(output::terminal_width).flatten()),
+        }
+    }
+}
+
+fn parse_percentile(text: &str) -> std::result::Result<f64, String> {
+    let text = text.trim().trim_start_matches(['p', 'P']);
+    let percentile: f64 = text.parse().map_err(|_| "not a number, such as 99.9".to_owned())?;
+    if (0.0..=100.0).contains(&percentile) {
+        Ok(percentile)
+    } else {
+        Err("a percentile lies between 0 and 100".to_owned())
+    }
+}
+
+/// A length of time in nanoseconds: a number and a unit.
+fn parse_length(text: &str) -> std::result::Result<f64, String> {
+    let length = parse_time(text)?;
+    if length < 0.0 { Err("must not be negative".to_owned()) } else { Ok(length) }
+}
+
+fn parse_time(text: &str) -> std::result::Result<f64, String> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let ns_in_unit = match unit {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3_600e9,
+        "" if number.parse() == Ok(0.0) => 1.0,
+        "" => return Err("needs a unit: ns, us, ms, s, min or h".to_owned()),
+        _ => return Err(format!("unknown unit {unit:?}; use ns, us, ms, s, min or h")),
+    };
+    let number: f64 =
+        number.trim().parse().map_err(|_| "not a time, such as 1.5s or 200ms".to_owned())?;
+    if number.is_finite() { Ok(number * ns_in_unit) } else { Err("not a finite time".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_need_units() {
+        assert_eq!(parse_time("1.5s"), Ok(1.5e9));
+        assert_eq!(parse_time("-200ms"), Ok(-2e8));
+        assert_eq!(parse_time("3 µs"), Ok(3e3));
+        assert_eq!(parse_time("0"), Ok(0.0));
+        assert!(parse_time("15").unwrap_err().contains("unit"));
+        assert!(parse_time("inf s").is_err());
+        assert!(parse_length("-1s").is_err());
+    }
+}

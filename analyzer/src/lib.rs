@@ -1,0 +1,32 @@
+//! Answers questions about ringscope traces. The binary is `analyze`.
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! files -> load -> scan (chunks in parallel) -> summary, tables -> report/* -> output/* -> stdout
+//!                        ^ filter
+//! ```
+//!
+//! - [`load`] opens traces and gives them one dictionary; `load::tables` is the only
+//!   place that names the columns of the tables that SQL sees.
+//! - [`scan`] decodes chunks in parallel and shows them to visitors.
+//! - [`summary`] is the kernel: sums, self time and exact percentiles by group.
+//! - [`report`] has one file per subcommand; each turns a question into a
+//!   [`output::Document`].
+//! - [`output`] has one file per format.
+//!
+//! Percentiles are exact and interpolated linearly between the two nearest ranks,
+//! as numpy does by default. Self time is what a span's children on its track did
+//! not take; see [`summary`].
+
+pub mod cli;
+mod error;
+pub mod filter;
+pub mod load;
+pub mod output;
+mod progress;
+pub mod report;
+pub mod scan;
+pub mod summary;
+
+pub use error::{Error, Exit, Result};

@@ -1,0 +1,250 @@
+//! Opening traces: one or several, from files or a pipe, with one dictionary
+//! over all of them.
+//!
+//! Files are read with `pread` into buffers of our own: a map of a file that
+//! somebody truncates would end the process.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use ringscope_format::{Source, Trace, TrackKind};
+
+use crate::{Error, Result};
+
+/// Where the bytes of a trace are.
+#[derive(Debug)]
+pub enum Bytes {
+    /// In a file, read where and when they are needed.
+    File(File),
+    /// In memory: they came through a pipe.
+    Memory(Vec<u8>),
+}
+
+impl Source for Bytes {
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Bytes::File(file) => Source::len(file),
+            Bytes::Memory(bytes) => Source::len(bytes),
+        }
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            Bytes::File(file) => file.read_exact_at(buf, offset),
+            Bytes::Memory(bytes) => bytes.read_exact_at(buf, offset),
+        }
+    }
+}
+
+/// One trace that has been opened.
+pub struct Loaded {
+    /// As it was given.
+    pub path: PathBuf,
+    /// What tells it from the others: its file name, or its path if names repeat.
+    pub label: String,
+    /// The file.
+    pub trace: Trace<Bytes>,
+    /// Earliest start of an event, in ticks.
+    pub first_tick: u64,
+    /// Latest end of an event, in ticks.
+    pub last_tick: u64,
+    /// How many events the readable chunks hold.
+    pub events: u64,
+    /// Index into [`Traces::names`] by the name's id in this file; see
+    /// [`name_index`](Self::name_index).
+    pub name_of: Vec<u32>,
+    /// What each track is called, by its id in this file.
+    pub tracks: HashMap<u32, TrackLabel>,
+}
+
+/// What a track is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrackLabel {
+    /// Its name, or what stands in for it.
+    pub name: String,
+    /// Whether it is the recorder's own.
+    pub is_recorder: bool,
+    /// Whether it is a queue of a device.
+    pub is_queue: bool,
+}
+
+/// All traces of one invocation.
+pub struct Traces {
+    /// In the order in which they were given.
+    pub list: Vec<Loaded>,
+    /// Every distinct name of all of them.
+    pub names: Vec<String>,
+}
+
+impl Traces {
+    /// Opens all of `paths`; `-` is standard input.
+    pub fn open(paths: &[PathBuf]) -> Result<Traces> {
+        let mut names = Dictionary::default();
+        names.intern(UNKNOWN_NAME);
+        let mut list = Vec::with_capacity(paths.len());
+        for path in paths {
+            list.push(open_one(path, &mut names)?);
+        }
+        name_apart(&mut list);
+        Ok(Traces { list, names: names.texts })
+    }
+
+    /// Events in all of them.
+    pub fn events(&self) -> u64 {
+        self.list.iter().map(|loaded| loaded.events).sum()
+    }
+}
+
+impl Loaded {
+    /// How long it covers, in nanoseconds.
+    pub fn length_ns(&self) -> f64 {
+        self.trace.clock().ns(self.last_tick.saturating_sub(self.first_tick))
+    }
+
+    /// Nanoseconds from the first event to `tick`; negative before it.
+    pub fn since_start_ns(&self, tick: u64) -> f64 {
+        tick.wrapping_sub(self.first_tick) as i64 as f64 * self.trace.clock().ns_per_tick()
+    }
+
+    /// What the track is called.
+    pub fn track_name(&self, track: u32) -> String {
+        self.tracks.get(&track).map_or_else(|| format!("track {track}"), |it| it.name.clone())
+    }
+
+    /// Index into [`Traces::names`] of a name's id in this file.
+    #[inline]
+    pub fn name_index(&self, id: u32) -> u32 {
+        self.name_of.get(id as usize).copied().unwrap_or(UNKNOWN)
+    }
+}
+
+/// Gives each distinct text one index.
+#[derive(Default)]
+struct Dictionary {
+    texts: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Dictionary {
+    fn intern(&mut self, text: &str) -> u32 {
+        if let Some(&at) = self.index.get(text) {
+            return at;
+        }
+        let at = self.texts.len() as u32;
+        self.texts.push(text.to_owned());
+        self.index.insert(text.to_owned(), at);
+        at
+    }
+}
+
+/// Stands in for names that were lost with a damaged part of the file.
+const UNKNOWN_NAME: &str = "(unknown name)";
+/// Its index in every dictionary.
+const UNKNOWN: u32 = 0;
+/// Ids past this are taken for damage: the recorder numbers names from 1 on.
+const MOST_NAMES: u32 = 1 << 24;
+
+fn open_one(path: &Path, names: &mut Dictionary) -> Result<Loaded> {
+    let bytes = read(path).map_err(|error| Error::of(path, error))?;
+    let trace = Trace::open(bytes).map_err(|error| Error::of(path, error))?;
+    let known = || trace.names().iter().filter(|(id, _)| *id < MOST_NAMES);
+    let mut name_of = vec![UNKNOWN; known().map(|(id, _)| id as usize + 1).max().unwrap_or(0)];
+    for (id, text) in known() {
+        name_of[id as usize] = names.intern(text);
+    }
+    let with_events = || trace.chunks().iter().filter(|chunk| chunk.events > 0);
+    let first_tick = with_events().map(|chunk| chunk.first_tick).min().unwrap_or(0);
+    let last_tick = with_events().map(|chunk| chunk.last_tick).max().unwrap_or(0);
+    let events = trace.chunks().iter().map(|chunk| u64::from(chunk.events)).sum();
+    let tracks = trace.tracks().iter().map(|track| {
+        let name = match (track.name.as_str(), track.os_id) {
+            ("", 0) => format!("track {}", track.id),
+            ("", os_id) => format!("thread {os_id}"),
+            (name, _) => name.to_owned(),
+        };
+        let label = TrackLabel {
+            name,
+            is_recorder: track.kind == TrackKind::Recorder,
+            is_queue: track.kind == TrackKind::GpuQueue,
+        };
+        (track.id, label)
+    });
+    let tracks = tracks.collect();
+    let mut loaded = Loaded {
+        path: path.to_owned(),
+        label: String::new(),
+        trace,
+        first_tick,
+        last_tick,
+        events,
+        name_of,
+        tracks,
+    };
+    loaded.tell_tracks_apart();
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Threads of the same name get their number behind it.
+    fn tell_tracks_apart(&mut self) {
+        let mut count: HashMap<String, u32> = HashMap::new();
+        for label in self.tracks.values() {
+            *count.entry(label.name.clone()).or_default() += 1;
+        }
+        for (id, label) in &mut self.tracks {
+            if count[&label.name] > 1 {
+                label.name = format!("{} #{id}", label.name);
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<Bytes> {
+    if path == Path::new("-") {
+        return in_memory(&mut io::stdin().lock());
+    }
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::other("is a directory; give a trace file"));
+    }
+    if metadata.is_file() { Ok(Bytes::File(file)) } else { in_memory(&mut file) }
+}
+
+fn in_memory(from: &mut impl Read) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes)?;
+    Ok(Bytes::Memory(bytes))
+}
+
+/// Labels by file name; by path where two have the same, and numbered where
+/// even that repeats.
+fn name_apart(list: &mut [Loaded]) {
+    let file_name = |loaded: &Loaded| {
+        loaded.path.file_name().map_or_else(
+            || loaded.path.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        )
+    };
+    let mut labels: Vec<String> = list.iter().map(file_name).collect();
+    if has_repeats(&labels) {
+        labels = list.iter().map(|loaded| loaded.path.display().to_string()).collect();
+    }
+    if has_repeats(&labels) {
+        for (number, label) in labels.iter_mut().enumerate() {
+            *label = format!("{label} ({})", number + 1);
+        }
+    }
+    for (loaded, label) in list.iter_mut().zip(labels) {
+        loaded.label = label;
+    }
+}
+
+fn has_repeats(labels: &[String]) -> bool {
+    let distinct: std::collections::HashSet<&String> = labels.iter().collect();
+    distinct.len() < labels.len()
+}

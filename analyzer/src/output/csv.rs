@@ -1,0 +1,44 @@
+//! For spreadsheets: RFC 4180. A document with several tables prints them one
+//! after the other, an empty line between them.
+
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
+
+use super::{Cell, Document};
+
+pub(super) fn print(document: &Document, out: &mut impl Write) -> io::Result<()> {
+    for (at, table) in document.tables().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        let header: Vec<Cow<'_, str>> =
+            table.columns.iter().map(|column| quoted(&column.key)).collect();
+        writeln!(out, "{}", header.join(","))?;
+        for row in &table.rows {
+            let cells: Vec<String> = row.iter().map(plain).collect();
+            writeln!(out, "{}", cells.join(","))?;
+        }
+    }
+    Ok(())
+}
+
+fn plain(cell: &Cell) -> String {
+    match cell {
+        Cell::None => String::new(),
+        Cell::Text(text) => quoted(text).into_owned(),
+        Cell::Count(n) => n.to_string(),
+        Cell::Ns(value) | Cell::Bytes(value) | Cell::Percent(value) | Cell::Number(value) => {
+            value.to_string()
+        }
+    }
+}
+
+fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
+    } else {
+        Cow::Borrowed(text)
+    }
+}

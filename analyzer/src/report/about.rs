@@ -1,0 +1,164 @@
+//! What a trace is and what is missing from it: said at the top of a report, in
+//! every JSON document, and on standard error where figures would mislead.
+
+use ringscope_format::{LostCause, Mode, RecordingState, SkipCause, Vitals};
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use crate::{
+    load::{Loaded, Traces},
+    output::{TimeUnit, count, date, duration, shown},
+};
+
+/// A duration in a sentence.
+pub(super) fn in_words(ns: f64) -> String {
+    duration(ns, TimeUnit::Auto).replace("  ", " ")
+}
+
+/// Says what makes the figures less than the whole truth.
+pub(super) fn warn(context: &Context) {
+    for loaded in &context.traces.list {
+        let path = shown(&loaded.path.display().to_string()).into_owned();
+        for damage in loaded.trace.damage() {
+            eprintln!("analyze: {path}: {damage}");
+        }
+        if let Some(vitals) = loaded.trace.vitals()
+            && vitals.total_lost() > 0
+        {
+            let share = 100.0 * vitals.total_lost() as f64 / vitals.produced().max(1) as f64;
+            eprintln!(
+                "analyze: {path}: {} of {} events were lost ({share:.2} %): {}; figures are of what was stored",
+                count(vitals.total_lost()),
+                count(vitals.produced()),
+                causes(vitals),
+            );
+        }
+    }
+}
+
+/// Lost events by cause, in words.
+pub(super) fn causes(vitals: &Vitals) -> String {
+    let known = (1..8).filter_map(|byte| {
+        let events = vitals.lost[usize::from(byte)];
+        let cause = LostCause::from_byte(byte).map_or("unknown cause", LostCause::describe);
+        (events > 0).then(|| format!("{} {cause}", count(events)))
+    });
+    known.collect::<Vec<_>>().join(", ")
+}
+
+/// Skipped events by cause, in words.
+pub(super) fn skips(vitals: &Vitals) -> String {
+    let known = (1..8).filter_map(|byte| {
+        let events = vitals.skipped[usize::from(byte)];
+        let cause = SkipCause::from_byte(byte).map_or("unknown cause", SkipCause::describe);
+        (events > 0).then(|| format!("{} {cause}", count(events)))
+    });
+    known.collect::<Vec<_>>().join(", ")
+}
+
+/// How the recording ended, in words.
+pub(super) fn state(vitals: Option<&Vitals>) -> String {
+    let Some(vitals) = vitals else { return "unknown: its vitals are damaged".to_owned() };
+    match vitals.state {
+        RecordingState::Finished => "finished".to_owned(),
+        RecordingState::FatalSignal => format!("died of signal {}", vitals.signal),
+        RecordingState::Continued => "goes on in the next file".to_owned(),
+        RecordingState::GivenUp => "given up: the file could not be written".to_owned(),
+        RecordingState::Recording => {
+            "not finished: still being recorded, or killed; what was not drained is unknown, \
+             at most one tick"
+                .to_owned()
+        }
+        RecordingState::Unknown(byte) => format!("unknown state {byte}"),
+    }
+}
+
+/// What kind of file it is, in words.
+pub(super) fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Full => "full recording",
+        Mode::KeepLast => "flight recorder",
+        Mode::Dump => "dump of a flight recorder",
+        Mode::Converted => "converted",
+    }
+}
+
+/// What the traces are, for machines: an object, or a list of them.
+pub fn trace_json(traces: &Traces) -> Value {
+    one_or_many(traces.list.iter().map(one_trace_json).collect())
+}
+
+fn one_trace_json(loaded: &Loaded) -> Value {
+    let (trace, header) = (&loaded.trace, loaded.trace.header());
+    let clock = trace.clock();
+    let recording: String = header.recording.iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({
+        "path": loaded.path.display().to_string(),
+        "label": loaded.label,
+        "recording": recording,
+        "file_number": header.file_number,
+        "mode": mode(header.mode),
+        "state": trace.vitals().map(|vitals| state_key(vitals.state)),
+        "signal": trace.vitals().map(|vitals| vitals.signal).filter(|&signal| signal > 0),
+        "pid": header.pid,
+        "begun": date(header.created_wall_ns),
+        "begun_unix_ns": header.created_wall_ns,
+        "length_ns": loaded.length_ns(),
+        "events": loaded.events,
+        "names": trace.names().len(),
+        "tracks": trace.tracks().len(),
+        "clock_error_ns": clock.error_ns(),
+        "clock_jumps": clock.jumps().len(),
+        "clock_suspends": clock.suspends().len(),
+        "damaged_parts": trace.damage().len(),
+        "metadata": trace.metadata(),
+    })
+}
+
+fn state_key(state: RecordingState) -> &'static str {
+    match state {
+        RecordingState::Finished => "finished",
+        RecordingState::FatalSignal => "fatal_signal",
+        RecordingState::Continued => "continued",
+        RecordingState::GivenUp => "given_up",
+        RecordingState::Recording => "recording",
+        RecordingState::Unknown(_) => "unknown",
+    }
+}
+
+/// What is missing from the traces, for machines.
+pub fn loss_json(traces: &Traces) -> Value {
+    one_or_many(traces.list.iter().map(one_loss_json).collect())
+}
+
+fn one_loss_json(loaded: &Loaded) -> Value {
+    let Some(vitals) = loaded.trace.vitals() else { return Value::Null };
+    let by_cause = |counts: &[u64; 8], key: fn(u8) -> String| -> Map<String, Value> {
+        let known = (1..8_u8).filter(|&byte| counts[usize::from(byte)] > 0);
+        known.map(|byte| (key(byte), counts[usize::from(byte)].into())).collect()
+    };
+    let lost_key = |byte| {
+        LostCause::from_byte(byte)
+            .map_or_else(|| format!("cause {byte}"), |it| it.describe().to_owned())
+    };
+    let skip_key = |byte| {
+        SkipCause::from_byte(byte)
+            .map_or_else(|| format!("cause {byte}"), |it| it.describe().to_owned())
+    };
+    let complete = vitals.state.file_is_complete() || vitals.state == RecordingState::FatalSignal;
+    json!({
+        "produced": vitals.produced(),
+        "stored": vitals.stored,
+        "lost": vitals.total_lost(),
+        "lost_by_cause": by_cause(&vitals.lost, lost_key),
+        "skipped": vitals.total_skipped(),
+        "skipped_by_cause": by_cause(&vitals.skipped, skip_key),
+        "overwritten": vitals.overwritten,
+        "unreadable": loaded.trace.events_missing(),
+        "exact": complete,
+    })
+}
+
+fn one_or_many(mut values: Vec<Value>) -> Value {
+    if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
+}

@@ -1,0 +1,78 @@
+//! One file per subcommand. Each has its `Args` and a `run` that turns them into
+//! a [`Document`]; printing is somebody else's business.
+
+pub mod about;
+pub mod check;
+pub mod info;
+pub mod overview;
+pub mod spans;
+pub mod summary;
+
+use crate::{
+    Result,
+    cli::Common,
+    filter::{Filter, Sieve},
+    load::Traces,
+    output::{Document, Part, Table},
+};
+
+/// What a report is made from: the traces, and what of them is asked about.
+pub struct Context {
+    /// The options.
+    pub common: Common,
+    /// The traces.
+    pub traces: Traces,
+    /// What is in.
+    pub filter: Filter,
+    /// The same in the terms of each trace.
+    pub sieves: Vec<Sieve>,
+}
+
+impl Context {
+    /// Opens the traces and says on standard error what is wrong with them.
+    pub fn open(common: Common) -> Result<Self> {
+        let filter = common.filter()?;
+        let traces = Traces::open(&common.traces)?;
+        let compile = |loaded| filter.compile(loaded, &traces.names);
+        let sieves = traces.list.iter().map(compile).collect();
+        let context = Self { common, traces, filter, sieves };
+        about::warn(&context);
+        Ok(context)
+    }
+
+    /// A document about these traces.
+    pub fn document(&self, schema: &'static str, parts: Vec<Part>) -> Document {
+        Document {
+            schema,
+            trace: about::trace_json(&self.traces),
+            loss: about::loss_json(&self.traces),
+            parts,
+        }
+    }
+
+    /// A document of one table, with rows and columns as asked for.
+    pub fn table_document(
+        &self,
+        schema: &'static str,
+        table: Table,
+        usual: usize,
+    ) -> Result<Document> {
+        let table = self.arrange(table, self.common.limit(usual))?;
+        Ok(self.document(schema, vec![Part::Table(table)]))
+    }
+
+    /// Sorts, cuts and chooses columns as asked for.
+    pub fn arrange(&self, mut table: Table, limit: Option<usize>) -> Result<Table> {
+        let selection = self.common.selection();
+        selection.sort_rows(&mut table)?;
+        if let Some(limit) = limit.filter(|&limit| limit < table.rows.len()) {
+            if table.note.is_empty() {
+                let left_out = table.rows.len() - limit;
+                table.note = format!("  … {left_out} more rows: --limit 0");
+            }
+            table.rows.truncate(limit);
+        }
+        selection.choose_columns(&mut table, self.common.for_machines())?;
+        Ok(table)
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading all chunks of all traces, in parallel.
+//!
+//! Chunks are cut into *pieces*: runs of neighbours in one trace. Workers take
+//! pieces in turn and show each chunk of a piece to their visitor, last chunk
+//! first, because whoever follows nesting wants parents before children, and a
+//! parent is recorded after its children.
+
+use std::{
+    ops::Range,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use ringscope_format::{Batch, ChunkInfo, Columns};
+
+use crate::{
+    Error, Result,
+    load::{Loaded, Traces},
+    progress::Progress,
+};
+
+/// Chunks in a piece: enough that what happens once a piece does not matter.
+const CHUNKS_IN_A_PIECE: usize = 32;
+
+/// A run of chunks of one trace.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Which trace.
+    pub trace: usize,
+    /// Which of its chunks.
+    pub chunks: Range<usize>,
+}
+
+/// What looks at the records. Each worker has one.
+pub trait Visitor: Send {
+    /// Another piece begins; the one before it is over.
+    fn begin(&mut self, _piece: &Piece) {}
+
+    /// Whether to decode this chunk at all.
+    fn wants(&self, _trace: usize, _chunk: &ChunkInfo) -> bool {
+        true
+    }
+
+    /// The records of one chunk, in the order in which they were recorded.
+    fn chunk(&mut self, trace: usize, batch: &Batch);
+
+    /// The piece is over.
+    fn end(&mut self, _piece: &Piece) {}
+}
+
+/// What a scan could not read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Which trace.
+    pub trace: usize,
+    /// Where and why.
+    pub message: String,
+    /// Events that are missing because of it.
+    pub events: u64,
+}
+
+/// The visitors after they have seen everything.
+pub struct Scanned<V> {
+    /// One a worker.
+    pub visitors: Vec<V>,
+    /// Chunks that are damaged.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// The pieces of all traces, in order.
+pub fn pieces(traces: &Traces) -> Vec<Piece> {
+    let of_one = |(trace, loaded): (usize, &Loaded)| {
+        let chunks = loaded.trace.chunks().len();
+        (0..chunks)
+            .step_by(CHUNKS_IN_A_PIECE)
+            .map(move |from| Piece { trace, chunks: from..(from + CHUNKS_IN_A_PIECE).min(chunks) })
+    };
+    traces.list.iter().enumerate().flat_map(of_one).collect()
+}
+
+/// Shows every record to one of the visitors.
+pub fn scan<V: Visitor>(
+    traces: &Traces,
+    columns: Columns,
+    what: &str,
+    visitor: impl Fn() -> V + Sync,
+) -> Result<Scanned<V>> {
+    let pieces = pieces(traces);
+    let workers =
+        thread::available_parallelism().map_or(1, usize::from).clamp(1, pieces.len().max(1));
+    let next = AtomicUsize::new(0);
+    let unreadable = Mutex::new(Vec::new());
+    let progress = Progress::new(what, traces.events());
+    let work = || -> V {
+        let mut visitor = visitor();
+        let mut batch = Batch::default();
+        // Relaxed: the pieces are read-only, only the counting matters.
+        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let loaded = &traces.list[piece.trace];
+            visitor.begin(piece);
+            for chunk in loaded.trace.chunks()[piece.chunks.clone()].iter().rev() {
+                progress.advance(u64::from(chunk.events));
+                if chunk.events == 0 || !visitor.wants(piece.trace, chunk) {
+                    continue;
+                }
+                match loaded.trace.decode_into(chunk, columns, &mut batch) {
+                    Ok(()) => visitor.chunk(piece.trace, &batch),
+                    Err(error) => {
+                        let message = error.to_string();
+                        let events = u64::from(chunk.events);
+                        let lost = Unreadable { trace: piece.trace, message, events };
+                        unreadable.lock().unwrap_or_else(PoisonError::into_inner).push(lost);
+                    }
+                }
+            }
+            visitor.end(piece);
+        }
+        visitor
+    };
+    let visitors = thread::scope(|scope| {
+        let threads: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mut visitors = vec![work()];
+        for thread in threads {
+            let visitor = thread.join().map_err(|_| Error::new("a worker thread panicked"))?;
+            visitors.push(visitor);
+        }
+        Ok::<_, Error>(visitors)
+    })?;
+    progress.finish();
+    let unreadable = unreadable.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Scanned { visitors, unreadable })
+}

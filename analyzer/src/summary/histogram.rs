@@ -1,0 +1,122 @@
+//! Where durations lie, roughly: the first step towards exact percentiles.
+//!
+//! Buckets grow with the duration, `2^BITS` of them for each doubling. A group
+//! with few durations keeps them as they are instead, and needs no second look.
+
+/// A group keeps up to so many durations as they are.
+const KEPT: usize = 256;
+
+/// The bucket of a value.
+#[inline(always)]
+pub(super) fn bucket<const BITS: u32>(value: u64) -> usize {
+    let small = 1_u64 << BITS;
+    if value < small {
+        return value as usize;
+    }
+    let exponent = 63 - value.leading_zeros() - BITS;
+    (u64::from(exponent) * small + (value >> exponent)) as usize
+}
+
+/// The least value of a bucket. One past the last bucket is 2^64, hence the type.
+pub(super) fn floor_of<const BITS: u32>(bucket: usize) -> u128 {
+    let small = 1_usize << BITS;
+    if bucket < small {
+        return bucket as u128;
+    }
+    let exponent = bucket / small - 1;
+    ((bucket % small + small) as u128) << exponent
+}
+
+/// How many buckets there are.
+pub(super) const fn buckets<const BITS: u32>() -> usize {
+    (65 - BITS as usize) << BITS
+}
+
+/// The durations of one group, as far as one worker has seen them.
+#[derive(Clone, Debug)]
+pub(super) enum Histogram<const BITS: u32> {
+    /// As they are.
+    Few(Vec<u64>),
+    /// How many are in each bucket.
+    Many(Box<[u64]>),
+}
+
+impl<const BITS: u32> Histogram<BITS> {
+    pub(super) const fn new() -> Self {
+        Histogram::Few(Vec::new())
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, value: u64) {
+        match self {
+            Histogram::Many(counts) => counts[bucket::<BITS>(value)] += 1,
+            Histogram::Few(values) if values.len() < KEPT => values.push(value),
+            Histogram::Few(_) => {
+                self.counts()[bucket::<BITS>(value)] += 1;
+            }
+        }
+    }
+
+    /// Turns it into counts.
+    #[cold]
+    fn counts(&mut self) -> &mut [u64] {
+        if let Histogram::Few(values) = self {
+            let mut counts = vec![0; buckets::<BITS>()].into_boxed_slice();
+            for &value in values.iter() {
+                counts[bucket::<BITS>(value)] += 1;
+            }
+            *self = Histogram::Many(counts);
+        }
+        match self {
+            Histogram::Many(counts) => counts,
+            Histogram::Few(_) => &mut [],
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Histogram::Few(values), Histogram::Few(more)) if values.len() + more.len() <= KEPT => {
+                values.extend(more);
+            }
+            (_, Histogram::Few(more)) => {
+                let counts = self.counts();
+                more.into_iter().for_each(|value| counts[bucket::<BITS>(value)] += 1);
+            }
+            (_, Histogram::Many(more)) => {
+                for (count, more) in self.counts().iter_mut().zip(&more) {
+                    *count += more;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_adjoining_and_in_order() {
+        let mut edges = vec![0_u64, 1, 7, 8, 9, 15, 16, 17, 1 << 20, u64::MAX - 1, u64::MAX];
+        edges.extend((4..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]));
+        for value in edges {
+            let at = bucket::<3>(value);
+            assert!(at < buckets::<3>());
+            let range = floor_of::<3>(at)..floor_of::<3>(at + 1);
+            assert!(range.contains(&u128::from(value)), "{value} in {range:?}");
+        }
+        assert_eq!(floor_of::<5>(buckets::<5>()), 1 << 64);
+    }
+
+    #[test]
+    fn few_become_many_without_losing_any() {
+        let mut histogram = Histogram::<5>::new();
+        (0..1_000).for_each(|value| histogram.push(value));
+        let mut other = Histogram::<5>::new();
+        (0..10).for_each(|value| other.push(value));
+        histogram.merge(other);
+        let Histogram::Many(counts) = histogram else { panic!("still few") };
+        assert_eq!(counts.iter().sum::<u64>(), 1_010);
+        assert_eq!(counts[3], 2);
+    }
+}

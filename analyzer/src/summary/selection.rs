@@ -1,0 +1,298 @@
+//! From a histogram to exact percentiles, in bounded memory.
+//!
+//! A percentile is the value at a rank, or between the values at two ranks. The
+//! histogram tells in which range of values a rank lies and how many values come
+//! before that range. If the range holds few values they are collected in the next
+//! look at the trace, and sorted. If it holds many, the next look counts them in
+//! 4,096 narrower ranges, and so on: each look narrows a range 4,096 times, and a
+//! range of one value needs none.
+
+use super::histogram::{Histogram, floor_of};
+
+/// A range with no more values than this is collected.
+const COLLECTED: u64 = 1 << 16;
+/// Into how many ranges one with more is cut.
+const PARTS: u64 = 1 << 12;
+
+/// One range of values with ranks of interest inside.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    group: u32,
+    /// The values: from, and up to including.
+    first: u64,
+    last: u64,
+    /// How many values of the group come before the range, and how many are in it.
+    before: u64,
+    inside: u64,
+}
+
+/// What a worker has found out about one target.
+#[derive(Clone, Debug)]
+pub(super) enum Finding {
+    Values(Vec<u64>),
+    Counts { shift: u32, counts: Box<[u64]> },
+}
+
+/// Values at ranks: what is known, and what is still to be looked for.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    /// Wanted ranks by group, sorted, with their value once known.
+    ranks: Vec<Vec<(u64, Option<u64>)>>,
+    /// Sorted by group, then by value; disjoint.
+    targets: Vec<Target>,
+    /// Where a group's targets begin; one more entry than groups.
+    first_target: Vec<u32>,
+}
+
+/// The two ranks around a percentile of `count` values, and the weight of the
+/// second: linear interpolation, as numpy and Polars' `linear` do it.
+fn ranks(percentile: f64, count: u64) -> (u64, u64, f64) {
+    let exact = (percentile / 100.0).clamp(0.0, 1.0) * (count - 1) as f64;
+    let below = exact.floor();
+    (below as u64, exact.ceil() as u64, exact - below)
+}
+
+impl Selection {
+    /// Prepares for `percentiles` of every group.
+    pub(super) fn new<const BITS: u32>(
+        groups: &mut [(u64, Histogram<BITS>)],
+        percentiles: &[f64],
+    ) -> Self {
+        let mut selection = Self::default();
+        for (group, (count, histogram)) in groups.iter_mut().enumerate() {
+            let mut wanted: Vec<u64> = Vec::new();
+            if *count > 0 {
+                let both = |&percentile: &f64| {
+                    let (below, above, _) = ranks(percentile, *count);
+                    [below, above]
+                };
+                wanted.extend(percentiles.iter().flat_map(both));
+                wanted.sort_unstable();
+                wanted.dedup();
+            }
+            let mut known: Vec<(u64, Option<u64>)> =
+                wanted.into_iter().map(|rank| (rank, None)).collect();
+            match histogram {
+                Histogram::Few(values) => {
+                    values.sort_unstable();
+                    for (rank, value) in &mut known {
+                        *value = values.get(*rank as usize).copied();
+                    }
+                }
+                Histogram::Many(counts) => {
+                    let ranges = counts.iter().enumerate().map(|(at, &count)| {
+                        let last = (floor_of::<BITS>(at + 1) - 1) as u64;
+                        (floor_of::<BITS>(at) as u64, last, count)
+                    });
+                    selection.aim(group as u32, &mut known, 0, ranges);
+                }
+            }
+            selection.ranks.push(known);
+        }
+        selection.index();
+        selection
+    }
+
+    /// Finds the ranges in which wanted ranks lie, among `ranges` of values in
+    /// order, before which there are `before`.
+    fn aim(
+        &mut self,
+        group: u32,
+        known: &mut [(u64, Option<u64>)],
+        mut before: u64,
+        ranges: impl Iterator<Item = (u64, u64, u64)>,
+    ) {
+        for (first, last, inside) in ranges {
+            if inside == 0 {
+                continue;
+            }
+            let from = known.partition_point(|(rank, _)| *rank < before);
+            let to = known.partition_point(|(rank, _)| *rank < before + inside);
+            if from < to {
+                if first == last {
+                    known[from..to].iter_mut().for_each(|(_, value)| *value = Some(first));
+                } else {
+                    self.targets.push(Target { group, first, last, before, inside });
+                }
+            }
+            before += inside;
+        }
+    }
+
+    fn index(&mut self) {
+        self.targets.sort_unstable_by_key(|target| (target.group, target.first));
+        let of = |group: usize| self.targets.partition_point(|it| (it.group as usize) < group);
+        self.first_target = (0..=self.ranks.len()).map(|group| of(group) as u32).collect();
+    }
+
+    /// Whether another look at the trace is needed.
+    pub(super) fn is_complete(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Room for what one worker will find.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        self.targets.iter().map(Target::finding).collect()
+    }
+
+    /// Notes a value, if it lies in a range of interest.
+    #[inline(always)]
+    pub(super) fn note(&self, findings: &mut [Finding], group: u32, value: u64) {
+        let group = group as usize;
+        let range = self.first_target[group] as usize..self.first_target[group + 1] as usize;
+        for at in range {
+            let target = &self.targets[at];
+            if value < target.first {
+                return;
+            }
+            if value <= target.last {
+                findings[at].push(value - target.first, value);
+                return;
+            }
+        }
+    }
+
+    /// Takes what all workers have found.
+    pub(super) fn absorb(&mut self, workers: Vec<Vec<Finding>>) {
+        let targets = std::mem::take(&mut self.targets);
+        let mut found: Vec<Finding> = targets.iter().map(Target::finding).collect();
+        for worker in workers {
+            for (sum, finding) in found.iter_mut().zip(worker) {
+                sum.merge(finding);
+            }
+        }
+        for (target, finding) in targets.into_iter().zip(found) {
+            let mut known = std::mem::take(&mut self.ranks[target.group as usize]);
+            match finding {
+                Finding::Values(mut values) => {
+                    values.sort_unstable();
+                    for (rank, value) in &mut known {
+                        if let Some(inside) = rank.checked_sub(target.before)
+                            && let Some(&found) = values.get(inside as usize)
+                        {
+                            *value = Some(found);
+                        }
+                    }
+                }
+                Finding::Counts { shift, counts } => {
+                    let ranges = counts.iter().enumerate().map(|(at, &count)| {
+                        let first = target.first + ((at as u64) << shift);
+                        let last = first.saturating_add((1 << shift) - 1).min(target.last);
+                        (first, last, count)
+                    });
+                    self.aim(target.group, &mut known, target.before, ranges);
+                }
+            }
+            self.ranks[target.group as usize] = known;
+        }
+        self.index();
+    }
+
+    /// The percentile of a group; `None` of an empty one.
+    pub(super) fn percentile(&self, group: usize, percentile: f64, count: u64) -> Option<f64> {
+        if count == 0 {
+            return None;
+        }
+        let (below, above, weight) = ranks(percentile, count);
+        let value = |rank| {
+            let known = &self.ranks[group];
+            let at = known.binary_search_by_key(&rank, |(rank, _)| *rank).ok()?;
+            known[at].1.map(|value| value as f64)
+        };
+        let (below, above) = (value(below)?, value(above)?);
+        Some(below + (above - below) * weight)
+    }
+}
+
+impl Target {
+    fn finding(&self) -> Finding {
+        if self.inside <= COLLECTED {
+            return Finding::Values(Vec::new());
+        }
+        let width = self.last - self.first;
+        let shift = (64 - width.leading_zeros()).saturating_sub(PARTS.trailing_zeros());
+        let counts = vec![0; (width >> shift) as usize + 1].into_boxed_slice();
+        Finding::Counts { shift, counts }
+    }
+}
+
+impl Finding {
+    #[inline(always)]
+    fn push(&mut self, offset: u64, value: u64) {
+        match self {
+            Finding::Values(values) => values.push(value),
+            Finding::Counts { shift, counts } => counts[(offset >> *shift) as usize] += 1,
+        }
+    }
+
+    fn merge(&mut self, other: Finding) {
+        match (self, other) {
+            (Finding::Values(values), Finding::Values(more)) => values.extend(more),
+            (Finding::Counts { counts, .. }, Finding::Counts { counts: more, .. }) => {
+                counts.iter_mut().zip(&more).for_each(|(count, more)| *count += more);
+            }
+            // Both were made for the same target.
+            (_, _) => debug_assert!(false, "findings of different kinds"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn percentiles_of(values: &[u64], wanted: &[f64]) -> (Vec<f64>, u32) {
+        let mut histogram = Histogram::<5>::new();
+        values.iter().for_each(|&value| histogram.push(value));
+        let count = values.len() as u64;
+        let mut selection = Selection::new(&mut [(count, histogram)], wanted);
+        let mut looks = 0;
+        while !selection.is_complete() {
+            let mut findings = vec![selection.findings(), selection.findings()];
+            for (at, &value) in values.iter().enumerate() {
+                selection.note(&mut findings[at % 2], 0, value);
+            }
+            selection.absorb(findings);
+            looks += 1;
+        }
+        let found = wanted.iter().map(|&it| selection.percentile(0, it, count).unwrap());
+        (found.collect(), looks)
+    }
+
+    fn naive(values: &[u64], percentile: f64) -> f64 {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        let at = percentile / 100.0 * (sorted.len() - 1) as f64;
+        let (below, above) =
+            (sorted[at.floor() as usize] as f64, sorted[at.ceil() as usize] as f64);
+        below + (above - below) * (at - at.floor())
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_values() {
+        let wanted = [0.0, 1.0, 50.0, 95.0, 99.0, 99.9, 100.0];
+        let mut state = 7_u64;
+        for count in [1, 2, 3, 255, 256, 257, 5_000] {
+            let values: Vec<u64> = (0..count)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    state >> (state >> 58)
+                })
+                .collect();
+            let (found, _) = percentiles_of(&values, &wanted);
+            for (found, &percentile) in found.iter().zip(&wanted) {
+                assert_eq!(*found, naive(&values, percentile), "p{percentile} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_values_in_a_narrow_range_are_counted_not_collected() {
+        let wide: Vec<u64> = (0..200_000_u64).map(|i| (1 << 40) + i * 7_919 % 1_000_003).collect();
+        let (found, looks) = percentiles_of(&wide, &[50.0, 99.0]);
+        assert_eq!(found, [naive(&wide, 50.0), naive(&wide, 99.0)]);
+        assert!(looks >= 2);
+        let equal = vec![123_456_789; 200_000];
+        assert_eq!(percentiles_of(&equal, &[50.0]).0, [123_456_789.0]);
+    }
+}
