@@ -83,6 +83,7 @@ mod slots;
 mod tracks;
 mod twin;
 mod vitals;
+mod writer;
 
 pub use chunk::{CHUNK_ALIGN, CHUNK_HEADER_LENGTH, ChunkKind};
 pub use clock_fit::{ClockFit, ClockPair, Jump, Suspend, WallStep};
@@ -109,3 +110,4 @@ pub use slots::{
 pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};
 pub use vitals::{RecordingState, VITALS_PAYLOAD, Vitals};
+pub use writer::TraceWriter;
