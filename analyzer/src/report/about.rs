@@ -88,7 +88,7 @@ pub fn trace_json(traces: &Traces) -> Value {
     one_or_many(traces.list.iter().map(one_trace_json).collect())
 }
 
-fn one_trace_json(loaded: &Loaded) -> Value {
+pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
     let (trace, header) = (&loaded.trace, loaded.trace.header());
     let clock = trace.clock();
     let recording: String = header.recording.iter().map(|byte| format!("{byte:02x}")).collect();

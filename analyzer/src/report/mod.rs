@@ -3,6 +3,8 @@
 
 pub mod about;
 pub mod check;
+mod hints;
+mod in_flight;
 pub mod info;
 pub mod overview;
 pub mod spans;

@@ -1,18 +1,184 @@
 //! `report`: everything worth knowing, on one screen.
+//!
+//! Each section is a few lines here and a command of its own elsewhere. One
+//! reading of the trace serves categories and spans.
 
-use super::Context;
-use crate::{Result, cli::Common, output::Document};
+use clap::ValueEnum;
+use ringscope_format::RecordingState;
+
+use super::{Context, about, hints, in_flight, spans};
+use crate::{
+    Result,
+    cli::{CATEGORIES, Common},
+    load::Loaded,
+    output::{Cell, Column, Document, Part, Table, count, date, shown},
+    summary::Answer,
+};
+
+/// Rows of a section that people get unasked.
+const USUAL_ROWS: usize = 10;
 
 /// Options of `report`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
+    /// Only this section; may be given several times
+    #[arg(long, value_enum, value_name = "SECTION")]
+    section: Vec<Section>,
+    /// Every row of every section
+    #[arg(long)]
+    all: bool,
+}
+
+/// A section of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// What, where, when, how long; what was lost
+    Header,
+    /// How many are fast, normal, slow, very slow
+    Categories,
+    /// Spans by name
+    Spans,
+    /// What was open when the recording ended
+    InFlight,
+    /// What stands out, and where to look next
+    Hints,
 }
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
-    let table = super::spans::spans(&context, false, context.common.limit(15))?.0;
-    let document = context.document("ringscope.report/1", vec![crate::output::Part::Table(table)]);
+    let limit = if args.all { None } else { context.common.limit(USUAL_ROWS) };
+    let wants = |section| args.section.is_empty() || args.section.contains(&section);
+    let mut parts = Vec::new();
+    if wants(Section::Header) {
+        parts.extend(context.traces.list.iter().map(header));
+    }
+    let (table, answer, labels) = spans::spans(&context, false, limit)?;
+    if wants(Section::Categories) {
+        parts.extend(categories(&context, &answer));
+    }
+    if wants(Section::Spans) && !table.rows.is_empty() {
+        parts.push(Part::Table(table));
+    }
+    if wants(Section::InFlight) {
+        parts.extend(in_flight::section(&context)?);
+    }
+    if wants(Section::Hints) {
+        parts.extend(hints::section(&context, &labels, &answer));
+    }
+    let document = context.document("ringscope.report/1", parts);
     Ok((context.common, document))
+}
+
+/// What, where, when, how long; and what is missing, before any figure.
+fn header(loaded: &Loaded) -> Part {
+    let (trace, header) = (&loaded.trace, loaded.trace.header());
+    let said = |key: &str| trace.metadata().get(key).map(|text| shown(text).into_owned());
+    let mut lines = Vec::new();
+    if let Some(command) = said("process.command") {
+        lines.push(format!("  {command}"));
+    }
+    let mut place = format!("  {}", date(header.created_wall_ns));
+    if let Some(host) = said("host.name") {
+        place.push_str(&format!(" on {host}"));
+    }
+    let machine =
+        [said("host.os"), said("host.arch"), said("host.cpus").map(|n| format!("{n} cpus"))];
+    let machine: Vec<String> = machine.into_iter().flatten().collect();
+    if !machine.is_empty() {
+        place.push_str(&format!(" ({})", machine.join(", ")));
+    }
+    place.push_str(&format!(", process {}", header.pid));
+    lines.push(place);
+    lines.push(format!(
+        "  {} events over {} on {} tracks; clock within {}",
+        count(loaded.events),
+        about::in_words(loaded.length_ns()),
+        trace.tracks().len(),
+        about::in_words(trace.clock().error_ns()),
+    ));
+    lines.push(format!("  {}", ending(loaded)));
+    lines.push(format!("  {}", account(loaded)));
+    Part::Text {
+        key: "header".to_owned(),
+        title: shown(&loaded.path.display().to_string()).into_owned(),
+        lines,
+        value: about::one_trace_json(loaded),
+    }
+}
+
+fn ending(loaded: &Loaded) -> String {
+    let text = about::state(loaded.trace.vitals());
+    match loaded.trace.vitals().map(|vitals| vitals.state) {
+        Some(RecordingState::Finished) => "finished in order".to_owned(),
+        _ => text,
+    }
+}
+
+/// What became of every event.
+fn account(loaded: &Loaded) -> String {
+    let Some(vitals) = loaded.trace.vitals() else {
+        return "what was lost is unknown".to_owned();
+    };
+    let mut text = match vitals.total_lost() {
+        0 => "nothing lost".to_owned(),
+        lost => format!(
+            "LOST {} of {} events ({:.2} %): {}",
+            count(lost),
+            count(vitals.produced()),
+            100.0 * lost as f64 / vitals.produced().max(1) as f64,
+            about::causes(vitals),
+        ),
+    };
+    if vitals.total_skipped() > 0 {
+        text.push_str(&format!(
+            "; {} skipped on request: {}",
+            count(vitals.total_skipped()),
+            about::skips(vitals)
+        ));
+    }
+    if vitals.overwritten > 0 {
+        text.push_str(&format!("; {} older ones overwritten", count(vitals.overwritten)));
+    }
+    match loaded.trace.events_missing() {
+        Some(0) => {}
+        Some(missing) => {
+            text.push_str(&format!("; {} unreadable in damaged parts", count(missing)))
+        }
+        None if loaded.trace.damage().is_empty() => {}
+        None => text.push_str("; an unknown number unreadable in damaged parts"),
+    }
+    text
+}
+
+/// How many spans are how slow, and what part of the time they took.
+fn categories(context: &Context, answer: &Answer) -> Option<Part> {
+    let total: f64 = answer.categories.iter().map(|category| category.total_ns).sum();
+    let all: u64 = answer.categories.iter().map(|category| category.count).sum();
+    if all == 0 {
+        return None;
+    }
+    let columns = vec![
+        Column::new("category", "category"),
+        Column::new("from_ns", "from"),
+        Column::new("count", "count"),
+        Column::new("count_percent", "count %"),
+        Column::new("total_ns", "total"),
+        Column::new("time_percent", "time %"),
+    ];
+    let title = "Performance categories, of all spans: nested ones count in their parents too";
+    let mut table = Table::new("categories", title, columns);
+    let from = std::iter::once(0.0).chain(context.common.bounds.iter().copied());
+    for ((name, from), category) in CATEGORIES.iter().zip(from).zip(&answer.categories) {
+        table.rows.push(vec![
+            Cell::from(*name),
+            Cell::Ns(from),
+            Cell::Count(category.count),
+            spans::percent(category.count as f64, all as f64),
+            Cell::Ns(category.total_ns),
+            spans::percent(category.total_ns, total),
+        ]);
+    }
+    Some(Part::Table(table))
 }

@@ -1,0 +1,200 @@
+//! What stands out, like a good colleague would say it: each hint with its
+//! evidence and the command that shows more. The last section of `report`.
+
+use serde_json::{Value, json};
+
+use super::{Context, about, spans::Labels};
+use crate::{
+    load::Loaded,
+    output::{Part, count, shown},
+    summary::{Answer, Group},
+};
+
+/// A hint needs at least this many durations behind it.
+const ENOUGH: u64 = 100;
+/// A name stands out if it takes this share of all self time.
+const LARGE_SHARE: f64 = 0.3;
+/// A tail is long if its p99 is so many times its p50.
+const LONG_TAIL: f64 = 5.0;
+/// Only names with this share of all time are worth a hint about their tail.
+const WORTH_A_LOOK: f64 = 0.02;
+/// About what a span costs the thread that records it; see `benches/README.md`.
+const COST_OF_A_SPAN_NS: f64 = 26.0;
+/// Spans shorter than so many times that are mostly the recorder.
+const TOO_SHORT: f64 = 4.0;
+/// More hints than these are noise.
+const MOST: usize = 6;
+
+struct Hint {
+    text: String,
+    command: String,
+}
+
+/// The hints, if there are any.
+pub(super) fn section(context: &Context, labels: &Labels, answer: &Answer) -> Option<Part> {
+    let mut hints: Vec<Hint> = Vec::new();
+    context.traces.list.iter().for_each(|loaded| about_the_trace(loaded, &mut hints));
+    about_spans(context, labels, answer, &mut hints);
+    if hints.is_empty() {
+        return None;
+    }
+    hints.truncate(MOST);
+    let mut lines = Vec::new();
+    for hint in &hints {
+        lines.push(format!("  - {}", hint.text));
+        if !hint.command.is_empty() {
+            lines.push(format!("      {}", hint.command));
+        }
+    }
+    let value = |hint: &Hint| json!({ "text": hint.text, "command": hint.command });
+    Some(Part::Text {
+        key: "hints".to_owned(),
+        title: "What stands out".to_owned(),
+        lines,
+        value: Value::Array(hints.iter().map(value).collect()),
+    })
+}
+
+fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
+    let path = shown(&loaded.path.display().to_string()).into_owned();
+    if let Some(vitals) = loaded.trace.vitals()
+        && vitals.total_lost() > 0
+    {
+        let share = 100.0 * vitals.total_lost() as f64 / vitals.produced().max(1) as f64;
+        hints.push(Hint {
+            text: format!(
+                "{share:.2} % of the events are missing ({}): take larger rings (`ring_records`), or record fewer (`1/N` rules)",
+                about::causes(vitals)
+            ),
+            command: format!("analyze info {path}"),
+        });
+    }
+    if !loaded.trace.damage().is_empty() {
+        hints.push(Hint {
+            text: format!("{} parts of the file are damaged", loaded.trace.damage().len()),
+            command: format!("analyze check {path}"),
+        });
+    }
+    let clock = loaded.trace.clock();
+    if !clock.jumps().is_empty() {
+        hints.push(Hint {
+            text: format!(
+                "the clock jumped {} times: durations across a jump are wrong",
+                clock.jumps().len()
+            ),
+            command: format!("analyze check {path}"),
+        });
+    }
+}
+
+fn about_spans(context: &Context, labels: &Labels, answer: &Answer, hints: &mut Vec<Hint>) {
+    let files: Vec<String> = context
+        .traces
+        .list
+        .iter()
+        .map(|it| shown(&it.path.display().to_string()).into_owned())
+        .collect();
+    let files = files.join(" ");
+    let whole: f64 = answer.groups.iter().filter_map(|group| group.self_ns).sum();
+    let mut order: Vec<usize> =
+        (0..answer.groups.len()).filter(|&at| answer.groups[at].count > 0).collect();
+    let own = |at: usize| answer.groups[at].self_ns.unwrap_or(0.0);
+    order.sort_by(|&a, &b| own(b).total_cmp(&own(a)));
+    let percentile = |group: &Group, wanted: f64| {
+        let at = context.common.percentiles.iter().position(|&it| it == wanted)?;
+        group.percentiles_ns.get(at).copied()
+    };
+
+    if let Some(&at) = order.first()
+        && order.len() > 1
+        && own(at) > LARGE_SHARE * whole
+    {
+        let name = &labels.names[at];
+        hints.push(Hint {
+            text: format!(
+                "`{}` takes {:.0} % of all self time",
+                shown(name),
+                100.0 * own(at) / whole
+            ),
+            command: format!("analyze slow --name {} {files}", quoted(name)),
+        });
+    }
+    for &at in &order {
+        let group = &answer.groups[at];
+        let (Some(p50), Some(p99)) = (percentile(group, 50.0), percentile(group, 99.0)) else {
+            continue;
+        };
+        if group.count >= ENOUGH && p99 >= LONG_TAIL * p50 && group.total_ns > WORTH_A_LOOK * whole
+        {
+            let name = &labels.names[at];
+            let times = if p50 > 0.0 {
+                format!("{:.0}x its p50", p99 / p50)
+            } else {
+                "far above its p50".to_owned()
+            };
+            hints.push(Hint {
+                text: format!("`{}` has a p99 of {}, {times}", shown(name), about::in_words(p99)),
+                command: format!("analyze hist {} {files}", quoted(name)),
+            });
+        }
+    }
+    for &at in &order {
+        let group = &answer.groups[at];
+        if group.errors > 0 {
+            let name = &labels.names[at];
+            hints.push(Hint {
+                text: format!(
+                    "`{}` failed {} of {} times",
+                    shown(name),
+                    count(group.errors),
+                    count(group.count)
+                ),
+                command: format!("analyze errors {files}"),
+            });
+        }
+    }
+    for &at in &order {
+        let group = &answer.groups[at];
+        if group.count >= 100_000 && group.mean_ns < TOO_SHORT * COST_OF_A_SPAN_NS {
+            let name = &labels.names[at];
+            hints.push(Hint {
+                text: format!(
+                    "`{}` lasts {} on average, and recording it costs about {COST_OF_A_SPAN_NS:.0} ns: its figures are partly the recorder's; the rule `{}=1/100` would record fewer",
+                    shown(name),
+                    about::in_words(group.mean_ns),
+                    shown(name),
+                ),
+                command: String::new(),
+            });
+        }
+    }
+}
+
+/// A name as an argument for a shell, matching nothing but itself.
+fn quoted(name: &str) -> String {
+    let mut pattern = String::with_capacity(name.len() + 2);
+    for (at, c) in name.chars().enumerate() {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') || (at == 0 && c == '!') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
+    if pattern.chars().all(plain) && !pattern.starts_with('-') {
+        return pattern;
+    }
+    format!("'{}'", shown(&pattern).replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn names_are_quoted_so_that_a_shell_and_a_pattern_take_them_as_they_are() {
+        assert_eq!(quoted("block_17"), "block_17");
+        assert_eq!(quoted("a b*"), "'a b\\*'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted("!x"), "'\\!x'");
+    }
+}

@@ -1,0 +1,122 @@
+//! `report`, `spans`, `info`, `check`: whole outputs.
+
+use tempfile::tempdir;
+
+use crate::{analyze::analyze, making};
+
+#[test]
+fn a_report_says_what_where_how_slow_and_what_stands_out() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let report = analyze(dir.path(), &["report", "run.trace"]).clean();
+    assert_eq!(
+        report,
+        "\
+run.trace
+  2023-11-14 22:13:20 UTC, process 42
+  5 events over 21.50 ms on 1 tracks; clock within 0.00 ns
+  finished in order
+  nothing lost
+
+Performance categories, of all spans: nested ones count in their parents too
+  category        from  count  count %     total  time %
+  fast         0.00 ns      0      0.0   0.00 ns     0.0
+  normal       1.00 ms      5    100.0  10.00 ms   100.0
+  slow        10.00 ms      0      0.0   0.00 ns     0.0
+  very slow  100.00 ms      0      0.0   0.00 ns     0.0
+
+Spans
+  name    count    total     self  self %     mean      p50      p95      p99      max  errors
+  load        1  5.00 ms  5.00 ms    62.5  5.00 ms  5.00 ms  5.00 ms  5.00 ms  5.00 ms       1
+  token       2  3.00 ms  1.00 ms    12.5  1.50 ms  1.50 ms  1.50 ms  1.50 ms  1.50 ms       0
+  decode      2  2.00 ms  2.00 ms    25.0  1.00 ms  1.00 ms  1.00 ms  1.00 ms  1.00 ms       0
+
+What stands out
+  - `load` takes 62 % of all self time
+      analyze slow --name load run.trace
+  - `load` failed 1 of 1 times
+      analyze errors run.trace
+"
+    );
+}
+
+#[test]
+fn sections_can_be_asked_for_one_by_one() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let spans = analyze(dir.path(), &["report", "--section", "spans", "run.trace"]).clean();
+    assert!(spans.starts_with("Spans\n"), "{spans}");
+    assert_eq!(spans.lines().count(), 5);
+}
+
+#[test]
+fn what_a_limit_leaves_out_is_one_row_that_adds_up() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let spans = analyze(dir.path(), &["spans", "--limit", "1", "run.trace"]).clean();
+    assert_eq!(
+        spans,
+        "\
+Spans
+  name        count    total     self  self %     mean      p50      p95      p99      max  errors
+  load            1  5.00 ms  5.00 ms    62.5  5.00 ms  5.00 ms  5.00 ms  5.00 ms  5.00 ms       1
+  (2 others)      4  5.00 ms  3.00 ms    37.5  1.25 ms  1.25 ms  1.50 ms  1.50 ms  1.50 ms       0
+  all of them: --limit 0
+"
+    );
+}
+
+#[test]
+fn filters_say_what_is_in() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let all =
+            [&["spans", "run.trace", "--format", "csv", "--columns", "name,count"], arguments];
+        let text = analyze(dir.path(), &all.concat()).clean();
+        text.lines().skip(1).map(str::to_owned).collect()
+    };
+    assert_eq!(names(&[]), ["load,1", "token,2", "decode,2"]);
+    assert_eq!(names(&["--name", "*o*", "--name", "!load"]), ["token,2", "decode,2"]);
+    assert_eq!(names(&["--from", "15ms"]), ["token,1", "decode,1"]);
+    assert_eq!(names(&["--to", "10ms"]), ["load,1"]);
+    assert_eq!(names(&["--last", "2ms"]), ["token,1", "decode,1"]);
+    assert_eq!(names(&["--from", "-2ms"]), ["token,1", "decode,1"]);
+    assert_eq!(names(&["--min-duration", "1.5ms"]), ["load,1", "token,2"]);
+    assert_eq!(names(&["--category", "fast"]), Vec::<String>::new());
+    assert_eq!(names(&["--category", "slow", "--bounds", "1us,2ms,9ms"]), ["load,1"]);
+    assert_eq!(names(&["--track", "mai?"]), ["load,1", "token,2", "decode,2"]);
+    assert_eq!(names(&["--track", "other"]), Vec::<String>::new());
+}
+
+#[test]
+fn self_time_is_that_of_the_span_whatever_is_filtered() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let only = ["spans", "run.trace", "--name", "token", "--format", "json"];
+    let rows = analyze(dir.path(), &only).json();
+    assert_eq!(rows["rows"][0]["self_ns"], 1_000_000);
+}
+
+#[test]
+fn several_traces_are_one_or_apart() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("a.trace"));
+    making::tokens(&dir.path().join("b.trace"));
+    let base = ["spans", "a.trace", "b.trace", "--name", "load", "--format", "csv"];
+    let together = analyze(dir.path(), &[&base[..], &["--columns", "name,count"]].concat()).clean();
+    assert_eq!(together, "name,count\nload,2\n");
+    let apart = [&base[..], &["--by", "trace", "--columns", "name,trace,count"]].concat();
+    let apart = analyze(dir.path(), &apart).clean();
+    assert_eq!(apart, "name,trace,count\nload,a.trace,1\nload,b.trace,1\n");
+}
+
+#[test]
+fn a_whole_file_checks_out() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let check = analyze(dir.path(), &["check", "run.trace"]).clean();
+    assert!(check.ends_with("  verdict    whole\n"), "{check}");
+    let info = analyze(dir.path(), &["info", "run.trace"]).clean();
+    assert!(info.contains("events     5 over 21.50 ms, 1 chunks, 3 names, 1 tracks"), "{info}");
+}
