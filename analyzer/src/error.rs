@@ -62,6 +62,7 @@ impl From<io::Error> for Error {
     }
 }
 
+#[cfg(feature = "sql")]
 impl From<polars::error::PolarsError> for Error {
     fn from(error: polars::error::PolarsError) -> Self {
         Self::new(error.to_string())

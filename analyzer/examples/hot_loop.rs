@@ -1,32 +1,40 @@
 //! A hot loop with a recorder in it: a small inference-like pipeline on two
-//! threads, and a listing of what was recorded.
+//! threads, and the report on what was recorded.
 //!
-//!     cargo run --release --example hot_loop
+//!     cargo demo
 
-// The listing is the format crate's example of a reader.
-#[path = "../../../format-spec/examples/list/listing.rs"]
-mod listing;
-#[path = "../../../format-spec/examples/list/readable.rs"]
-mod readable;
+use std::{error::Error, ffi::OsString, hint::black_box, path::PathBuf, process::ExitCode, thread};
 
-use std::{hint::black_box, io, path::PathBuf, thread};
-
+use clap::Parser;
 use ringscope::{CallSite, Recorder, ThreadHandle, counter, event, gauge, span};
+use ringscope_analyzer::cli::Cli;
 
 const BLOCKS: usize = 4;
 const WIDTH: usize = 192;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match record_and_report() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hot_loop: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn record_and_report() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).map_or_else(|| "hot_loop.trace".into(), PathBuf::from);
     let recorder = Recorder::builder().path(path).metadata("example", "hot_loop").start()?;
 
     let tokenizer = thread::Builder::new().name("tokenizer".into()).spawn(tokenize)?;
     generate(400);
-    tokenizer.join().expect("the tokenizer does not panic");
+    tokenizer.join().map_err(|_| "the tokenizer panicked")?;
 
     let summary = recorder.finish()?;
     eprintln!("{summary}\n");
-    listing::read(&summary.path)?.print(&summary.path, &mut io::stdout().lock())?;
+    // What `analyze report hot_loop.trace` prints.
+    let command = [OsString::from("analyze"), "report".into(), summary.path.into()];
+    Cli::try_parse_from(command)?.run()?;
     Ok(())
 }
 
