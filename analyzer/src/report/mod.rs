@@ -7,6 +7,7 @@ mod hints;
 mod in_flight;
 pub mod info;
 pub mod overview;
+mod own_cost;
 pub mod spans;
 pub mod summary;
 

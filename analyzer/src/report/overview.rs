@@ -6,7 +6,7 @@
 use clap::ValueEnum;
 use ringscope_format::RecordingState;
 
-use super::{Context, about, hints, in_flight, spans};
+use super::{Context, about, hints, in_flight, own_cost::OwnCost, spans};
 use crate::{
     Result,
     cli::{CATEGORIES, Common},
@@ -100,11 +100,17 @@ fn header(loaded: &Loaded) -> Part {
     ));
     lines.push(format!("  {}", ending(loaded)));
     lines.push(format!("  {}", account(loaded)));
+    let own_cost = OwnCost::of(loaded);
+    lines.extend(own_cost.map(|cost| format!("  {}", cost.in_words(loaded.length_ns()))));
+    let mut value = about::one_trace_json(loaded);
+    if let (Some(object), Some(cost)) = (value.as_object_mut(), own_cost) {
+        object.insert("own_cost".to_owned(), cost.json());
+    }
     Part::Text {
         key: "header".to_owned(),
         title: shown(&loaded.path.display().to_string()).into_owned(),
         lines,
-        value: about::one_trace_json(loaded),
+        value,
     }
 }
 
