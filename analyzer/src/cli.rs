@@ -32,6 +32,8 @@ enum Command {
     Spans(report::spans::Args),
     /// The same for machines: every name, every column, JSON unless told otherwise
     Summary(report::summary::Args),
+    /// Work of devices: kernels, copies and fills; busy and idle time, and why
+    Kernels(report::kernels::Args),
     /// What the file is and where it comes from
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
@@ -52,6 +54,7 @@ impl Cli {
         let (common, document) = match self.command {
             Command::Report(args) => report::overview::run(args)?,
             Command::Spans(args) => report::spans::run(args)?,
+            Command::Kernels(args) => report::kernels::run(args)?,
             Command::Summary(args) => report::summary::run(args)?,
             Command::Info(args) => report::info::run(args)?,
             Command::Check(args) => {
@@ -246,7 +249,7 @@ fn parse_percentile(text: &str) -> std::result::Result<f64, String> {
 }
 
 /// A length of time in nanoseconds: a number and a unit.
-fn parse_length(text: &str) -> std::result::Result<f64, String> {
+pub(crate) fn parse_length(text: &str) -> std::result::Result<f64, String> {
     let length = parse_time(text)?;
     if length < 0.0 { Err("must not be negative".to_owned()) } else { Ok(length) }
 }

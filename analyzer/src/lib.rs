@@ -11,6 +11,7 @@
 //!   place that names the columns of the tables that SQL sees.
 //! - [`scan`] decodes chunks in parallel and shows them to visitors.
 //! - [`summary`] is the kernel: sums, self time and exact percentiles by group.
+//! - [`device`] is work of GPUs: busy and idle, launches, what kernels do.
 //! - [`report`] has one file per subcommand; each turns a question into a
 //!   [`output::Document`].
 //! - [`output`] has one file per format.
@@ -20,6 +21,7 @@
 //! not take; see [`summary`].
 
 pub mod cli;
+pub mod device;
 mod error;
 pub mod filter;
 pub mod load;

@@ -6,6 +6,7 @@ pub mod check;
 mod hints;
 mod in_flight;
 pub mod info;
+pub mod kernels;
 pub mod overview;
 mod own_cost;
 pub mod spans;

@@ -17,6 +17,7 @@ mod selection;
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
 pub use self::moments::Moments;
+pub(crate) use self::selection::ranks;
 use self::{
     histogram::Histogram,
     nesting::{Ends, Nesting, Open},
@@ -315,13 +316,13 @@ impl Question<'_> {
 
 /// Ticks of traces with different clocks are brought to one unit before they are
 /// compared: a picosecond. A single clock's ticks stay as they are.
-struct Scale {
-    unit_ns: f64,
+pub(crate) struct Scale {
+    pub(crate) unit_ns: f64,
     per_tick: Vec<Option<f64>>,
 }
 
 impl Scale {
-    fn of(traces: &Traces) -> Self {
+    pub(crate) fn of(traces: &Traces) -> Self {
         let ratios: Vec<f64> =
             traces.list.iter().map(|loaded| loaded.trace.clock().ns_per_tick()).collect();
         match ratios.split_first() {
@@ -337,7 +338,7 @@ impl Scale {
     }
 
     #[inline(always)]
-    fn scale(&self, trace: usize, ticks: u64) -> u64 {
+    pub(crate) fn scale(&self, trace: usize, ticks: u64) -> u64 {
         match self.per_tick[trace] {
             None => ticks,
             Some(per_tick) => (ticks as f64 * per_tick).round() as u64,

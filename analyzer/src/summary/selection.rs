@@ -46,7 +46,7 @@ pub(super) struct Selection {
 
 /// The two ranks around a percentile of `count` values, and the weight of the
 /// second: linear interpolation, as numpy and Polars' `linear` do it.
-fn ranks(percentile: f64, count: u64) -> (u64, u64, f64) {
+pub(crate) fn ranks(percentile: f64, count: u64) -> (u64, u64, f64) {
     let exact = (percentile / 100.0).clamp(0.0, 1.0) * (count - 1) as f64;
     let below = exact.floor();
     (below as u64, exact.ceil() as u64, exact - below)

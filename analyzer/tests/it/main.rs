@@ -2,7 +2,10 @@
 
 mod analyze;
 mod bad_input;
+mod device_traces;
+mod device_work;
 mod figures;
 mod formats;
+mod kernels;
 mod making;
 mod overview;
