@@ -34,6 +34,8 @@ enum Command {
     Summary(report::summary::Args),
     /// Work of devices: kernels, copies and fills; busy and idle time, and why
     Kernels(report::kernels::Args),
+    /// A query over the tables of the trace (Polars SQL)
+    Sql(report::sql::Args),
     /// What the file is and where it comes from
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
@@ -56,6 +58,7 @@ impl Cli {
             Command::Spans(args) => report::spans::run(args)?,
             Command::Kernels(args) => report::kernels::run(args)?,
             Command::Summary(args) => report::summary::run(args)?,
+            Command::Sql(args) => report::sql::run(args)?,
             Command::Info(args) => report::info::run(args)?,
             Command::Check(args) => {
                 let (common, document, verdict) = report::check::run(args)?;

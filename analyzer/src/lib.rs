@@ -10,6 +10,7 @@
 //! - [`load`] opens traces and gives them one dictionary; `load::tables` is the only
 //!   place that names the columns of the tables that SQL sees.
 //! - [`scan`] decodes chunks in parallel and shows them to visitors.
+//! - [`query`] asks Polars: SQL over those tables.
 //! - [`summary`] is the kernel: sums, self time and exact percentiles by group.
 //! - [`device`] is work of GPUs: busy and idle, launches, what kernels do.
 //! - [`report`] has one file per subcommand; each turns a question into a
@@ -27,6 +28,7 @@ pub mod filter;
 pub mod load;
 pub mod output;
 mod progress;
+pub mod query;
 pub mod report;
 pub mod scan;
 pub mod summary;

@@ -4,6 +4,11 @@
 //! Files are read with `pread` into buffers of our own: a map of a file that
 //! somebody truncates would end the process.
 
+mod budget;
+pub(crate) mod gather;
+mod rows;
+pub mod tables;
+
 use std::{
     collections::HashMap,
     fs::File,
@@ -12,6 +17,8 @@ use std::{
 };
 
 use ringscope_format::{Source, Trace, TrackKind};
+
+pub use self::{budget::Budget, gather::Scope};
 
 use crate::{Error, Result};
 

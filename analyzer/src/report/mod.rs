@@ -10,6 +10,7 @@ pub mod kernels;
 pub mod overview;
 mod own_cost;
 pub mod spans;
+pub mod sql;
 pub mod summary;
 
 use crate::{

@@ -1,0 +1,130 @@
+//! Asking Polars: SQL over the tables of [`load::tables`](crate::load::tables).
+//!
+//! A [`Database`] holds the tables that its queries mention and nothing else. Its
+//! size grows with the number of events in its scope, up to its budget.
+
+mod cells;
+mod needs;
+
+use std::panic::{self, AssertUnwindSafe};
+
+use polars::{
+    error::PolarsError,
+    prelude::{DataFrame, DataType, IntoLazy},
+    sql::SQLContext,
+};
+
+use crate::{
+    Error, Result,
+    load::{
+        Budget, Scope,
+        gather::Gathering,
+        tables::{TABLES, TableSpec},
+    },
+    output::{Table, shown},
+    report::Context,
+};
+
+/// Tables, and a way to ask about them.
+pub struct Database {
+    frames: Vec<(&'static TableSpec, DataFrame)>,
+}
+
+impl Database {
+    /// Loads what `queries` need of the events in `scope`.
+    ///
+    /// Queries are tried on empty tables first, so that a mistake in one is found
+    /// before a large trace has been read.
+    pub fn load(context: &Context, queries: &[&str], scope: &Scope, budget: Budget) -> Result<Self> {
+        let empty = Self { frames: Vec::new() };
+        for query in queries {
+            empty.ask(query)?;
+        }
+        let wanted = needs::wanted(queries)?;
+        let gathering = Gathering {
+            traces: &context.traces,
+            sieves: &context.sieves,
+            wanted: &wanted,
+            scope,
+            budget,
+        };
+        let (frames, unreadable) = gathering.run()?;
+        for it in unreadable {
+            let label = &context.traces.list[it.trace].label;
+            eprintln!("analyze: {}: {}; left out", shown(label), it.message);
+        }
+        let frames = wanted.into_iter().map(|wanted| wanted.table).zip(frames).collect();
+        Ok(Self { frames })
+    }
+
+    /// Answers one query.
+    pub fn ask(&self, query: &str) -> Result<Answer> {
+        let run = || -> std::result::Result<DataFrame, PolarsError> {
+            let mut sql = SQLContext::new();
+            for table in &TABLES {
+                let loaded = self.frames.iter().find(|(spec, _)| spec.table == table.table);
+                let frame = match loaded {
+                    Some((_, frame)) => frame.clone(),
+                    None => DataFrame::empty_with_schema(&table.schema()),
+                };
+                sql.register(table.name, frame.lazy());
+            }
+            sql.execute(query)?.collect()
+        };
+        // Polars panics where a query wants what it was built without.
+        let hook = panic::take_hook();
+        panic::set_hook(Box::new(|_| {}));
+        let result = panic::catch_unwind(AssertUnwindSafe(run));
+        panic::set_hook(hook);
+        match result {
+            Ok(frame) => Ok(Answer { frame: frame.map_err(sql_error)? }),
+            Err(cause) => {
+                let text = cause.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+                let text = text.unwrap_or("it panicked");
+                Err(Error::new(format!("sql: Polars cannot do this: {text}; put it differently")))
+            }
+        }
+    }
+}
+
+/// What came of a query.
+pub struct Answer {
+    frame: DataFrame,
+}
+
+impl Answer {
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.frame.height()
+    }
+
+    /// A column as numbers.
+    pub fn numbers(&self, column: &str) -> Result<Vec<Option<f64>>> {
+        let column = self.frame.column(column)?.cast(&DataType::Float64)?;
+        Ok(column.f64()?.iter().collect())
+    }
+
+    /// A column as texts.
+    pub fn texts(&self, column: &str) -> Result<Vec<Option<&str>>> {
+        Ok(self.frame.column(column)?.str()?.iter().collect())
+    }
+
+    /// All of it as a table. The unit of a column is what its name ends with:
+    /// `_ns`, `bytes`, `_percent`.
+    pub fn table(&self, key: &str, title: &str) -> Result<Table> {
+        cells::table(&self.frame, key, title)
+    }
+}
+
+/// What is wrong with a query, in one line, without Polars' plan of it.
+fn sql_error(error: PolarsError) -> Error {
+    let text = error.to_string();
+    let text = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let text = text.strip_prefix("sql parser error: ").unwrap_or(&text);
+    let tables = || TABLES.map(|table| table.name).join(", ");
+    if text.contains("relation") && text.contains("not found") {
+        return Error::new(format!("sql: {text}; there are {}", tables()));
+    }
+    Error::new(format!("sql: {text}; the tables and columns: analyze sql --schema"))
+}

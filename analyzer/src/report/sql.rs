@@ -1,0 +1,122 @@
+//! `sql`: a query over the tables.
+
+use std::io::Read;
+
+use super::Context;
+use crate::{
+    Error, Result,
+    cli::Common,
+    load::{Budget, Scope, tables::TABLES},
+    output::{Cell, Column, Document, Table},
+    query::Database,
+};
+
+/// Rows that people get unasked.
+const USUAL_ROWS: usize = 50;
+
+/// Options of `sql`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_long_help = HELP)]
+#[command(mut_arg("traces", |arg| arg.required(false).required_unless_present("schema")))]
+pub struct Args {
+    /// The query; `-` reads it from standard input
+    #[arg(value_name = "QUERY", required_unless_present = "schema")]
+    query: Option<String>,
+    /// Print the tables and their columns
+    #[arg(long)]
+    schema: bool,
+    /// The most memory that tables may take: 500M, 4G [default: 3/4 of what is available]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    max_memory: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+const HELP: &str = "\
+Examples:
+  Which names take most of the time of each thread:
+    analyze sql \"SELECT track, name, count(*) AS n, sum(dur_ns) AS total_ns FROM spans
+                 GROUP BY track, name ORDER BY total_ns DESC\" run.trace
+  The 99th percentile of each kernel's queue delay:
+    analyze sql \"SELECT name, quantile_cont(queue_delay_ns, 0.99) AS p99_ns FROM kernels
+                 GROUP BY name ORDER BY p99_ns DESC\" run.trace
+  The loss of each training step, from the fields of its events:
+    analyze sql \"SELECT r.start_ns, f.number AS loss FROM records r
+                 JOIN fields f ON f.record = r.record
+                 WHERE r.name = 'training.step' AND f.key = 'loss'\" run.trace
+
+Units are read off the names of columns: ..._ns, bytes and ..._bytes, ..._percent.
+Name only the columns you need: the others are then not loaded. Filters such as --from
+and --name apply before the query; names and tracks are never filtered.
+
+Functions (Polars SQL): count sum avg min max median quantile_cont quantile_disc stddev
+variance first last corr; abs ceil floor round sqrt exp ln log10 pow mod sign; coalesce
+nullif greatest least if; lower upper length left right substr replace strpos starts_with
+ends_with concat regexp_like LIKE; lag lead row_number ... OVER (PARTITION BY ...);
+CASE, CAST, JOIN, UNION, WITH. Not there: IN (SELECT ...), EXISTS, rank; use a JOIN.";
+
+pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
+    let mut common = args.common;
+    if args.schema {
+        // A schema needs no trace, and what looks like a query is then one.
+        common.traces.clear();
+        let context = Context::open(common)?;
+        let document = context.table_document("ringscope.schema/1", schema(), usize::MAX)?;
+        return Ok((context.common, document));
+    }
+    let query = match args.query.as_deref() {
+        Some("-") => {
+            if common.traces.iter().any(|path| path.as_os_str() == "-") {
+                return Err(Error::new("sql: query and trace cannot both be standard input"));
+            }
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| Error::new(format!("standard input: {error}")))?;
+            text
+        }
+        Some(text) => text.to_owned(),
+        None => return Err(Error::new("sql: no query; give one, or - to read it")),
+    };
+    let context = Context::open(common)?;
+    let budget = Budget::new(args.max_memory);
+    let answer = Database::load(&context, &[&query], &Scope::ALL, budget)?.ask(&query)?;
+    let mut table = answer.table("rows", "")?;
+    if table.rows.is_empty() {
+        table.note = "no rows".to_owned();
+    }
+    let document = context.table_document("ringscope.sql/1", table, USUAL_ROWS)?;
+    Ok((context.common, document))
+}
+
+fn schema() -> Table {
+    let columns = [("table", "table"), ("column", "column"), ("type", "type"), ("about", "")];
+    let columns = columns.map(|(key, title)| Column::new(key, title)).to_vec();
+    let mut table = Table::new("schema", "", columns);
+    for spec in &TABLES {
+        for column in spec.columns {
+            let cells = [spec.name, column.name, column.data.name(), column.about];
+            table.rows.push(cells.map(Cell::from).to_vec());
+        }
+    }
+    table
+}
+
+/// A number of bytes with an optional binary unit.
+pub(super) fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        _ => return Err(format!("unknown unit {unit:?}; use K, M, G or T")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "not a size, such as 4G".to_owned())?;
+    let bytes = number * (1_u64 << shift) as f64;
+    if (0.0..1e19).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
+}
+
