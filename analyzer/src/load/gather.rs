@@ -6,23 +6,26 @@
 //! the chunks that hold any: the others are not decoded. Unreadable chunks are
 //! left out and reported.
 
-use std::{cell::Cell, collections::HashMap};
-
-use polars::prelude::{DataFrame, IntoColumn, NamedFrom, NewChunkedArray, Series, StringChunked};
-use ringscope_format::{
-    Batch, ChunkInfo, Columns, Kind, OwnedValue, Status, TrackKind, ValueType, parse_slots,
+use std::{
+    cell::Cell,
+    collections::{HashMap, HashSet},
 };
+
+use polars::prelude::DataFrame;
+use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
 use super::{
     Loaded, Traces,
     budget::Budget,
-    rows::{Dictionaries, EventRows, FieldRows},
+    fill::{Filled, Filling, find_launches},
+    listings,
+    rows::Dictionaries,
     tables::{TableName, Wanted},
 };
 use crate::{
     Result,
     filter::Sieve,
-    scan::{Piece, Unreadable, Visitor, scan},
+    scan::{Unreadable, Visitor, scan},
 };
 
 /// Which events are in, beside what the filter says. A report over a part of a
@@ -56,7 +59,7 @@ fn is_device_work(kind: Kind) -> bool {
     matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL)
 }
 
-fn belongs(table: TableName, kind: Kind) -> bool {
+pub(super) fn belongs(table: TableName, kind: Kind) -> bool {
     match table {
         TableName::Records | TableName::Fields => true,
         TableName::Spans => kind.is_timed() && !is_device_work(kind),
@@ -74,8 +77,8 @@ impl Gathering<'_> {
             .wanted
             .iter()
             .map(|wanted| match wanted.table.table {
-                TableName::Names => names(self.traces, wanted).map(Some),
-                TableName::Tracks => tracks(self.traces, wanted).map(Some),
+                TableName::Names => listings::names(self.traces, wanted).map(Some),
+                TableName::Tracks => listings::tracks(self.traces, wanted).map(Some),
                 _ => Ok(None),
             })
             .collect::<Result<_>>()?;
@@ -103,24 +106,24 @@ impl Gathering<'_> {
 }
 
 /// A gathering with everything looked up.
-struct Plan<'a> {
-    gathering: &'a Gathering<'a>,
-    texts: Dictionaries,
+pub(super) struct Plan<'a> {
+    pub(super) gathering: &'a Gathering<'a>,
+    pub(super) texts: Dictionaries,
     /// Number of a chunk's first event, by trace and sequence number.
     first_record: HashMap<(usize, u64), u64>,
     /// Which names are in by themselves, by trace and id; none if no name is.
     names: Vec<Vec<bool>>,
-    launches: bool,
+    pub(super) launches: bool,
     fields: bool,
 }
 
 /// What the first look found.
 #[derive(Default)]
-struct Counted {
+pub(super) struct Counted {
     /// By wanted table.
     rows: Vec<u64>,
     /// By first record.
-    chunks: std::collections::HashSet<u64>,
+    pub(super) chunks: HashSet<u64>,
 }
 
 impl<'a> Plan<'a> {
@@ -181,16 +184,15 @@ impl<'a> Plan<'a> {
         columns
     }
 
-    fn takes(&self, trace: usize, batch: &Batch, at: usize) -> bool {
+    pub(super) fn takes(&self, trace: usize, batch: &Batch, at: usize) -> bool {
         let kind = Kind(batch.kind[at]);
         let scope = self.gathering.scope;
         let listed = || {
             let names = self.names.get(trace);
             names.is_some_and(|names| names.get(batch.name[at] as usize) == Some(&true))
         };
-        let failed = || {
-            scope.failed && kind.is_timed() && batch.status[at] & 0x0F == Status::ERROR.0
-        };
+        let failed =
+            || scope.failed && kind.is_timed() && batch.status[at] & 0x0F == Status::ERROR.0;
         if !((scope.kinds)(kind) || failed() || listed()) {
             return false;
         }
@@ -206,10 +208,7 @@ impl<'a> Plan<'a> {
         let looked = scan(self.gathering.traces, self.deciding(), "counting rows", || Counting {
             plan: self,
             current: Cell::new(0),
-            counted: Counted {
-                rows: vec![0; self.gathering.wanted.len()],
-                ..Counted::default()
-            },
+            counted: Counted { rows: vec![0; self.gathering.wanted.len()], ..Counted::default() },
         })?;
         let mut all = Counted { rows: vec![0; self.gathering.wanted.len()], ..Counted::default() };
         for visitor in looked.visitors {
@@ -219,19 +218,9 @@ impl<'a> Plan<'a> {
         Ok(all)
     }
 
-    fn fill(
-        &self,
-        counted: &Counted,
-        frames: &mut [Option<DataFrame>],
-    ) -> Result<Vec<Unreadable>> {
-        let looked = scan(self.gathering.traces, self.columns(), "filling tables", || Filling {
-            plan: self,
-            counted,
-            current: Cell::new(0),
-            piece: Vec::new(),
-            done: Vec::new(),
-            launches: Vec::new(),
-        })?;
+    fn fill(&self, counted: &Counted, frames: &mut [Option<DataFrame>]) -> Result<Vec<Unreadable>> {
+        let (traces, columns) = (self.gathering.traces, self.columns());
+        let looked = scan(traces, columns, "filling tables", || Filling::new(self, counted))?;
         let mut done = Vec::new();
         let mut launches = Vec::new();
         for visitor in looked.visitors {
@@ -289,7 +278,7 @@ impl<'a> Plan<'a> {
         columns
     }
 
-    fn first_record(&self, trace: usize, chunk: &ChunkInfo) -> u64 {
+    pub(super) fn first_record(&self, trace: usize, chunk: &ChunkInfo) -> u64 {
         self.first_record.get(&(trace, chunk.sequence)).copied().unwrap_or(0)
     }
 }
@@ -332,245 +321,4 @@ impl Visitor for Counting<'_> {
             self.counted.chunks.insert(self.current.get());
         }
     }
-}
-
-/// Rows of one table from one piece.
-enum Filled {
-    Frame(DataFrame),
-    /// Their launches may be in another piece.
-    Kernels(EventRows),
-}
-
-/// A launch: trace, link and start.
-type Launch = (u32, u32, i64);
-/// The tables of a piece, and the number of its first event.
-type Done = (u64, Result<Vec<Option<Filled>>>);
-
-/// Rows of one chunk.
-enum Rows {
-    None,
-    Events(EventRows),
-    Fields(FieldRows),
-}
-
-/// The second look.
-struct Filling<'a> {
-    plan: &'a Plan<'a>,
-    counted: &'a Counted,
-    current: Cell<u64>,
-    /// By chunk, last first, and wanted table.
-    piece: Vec<Vec<Rows>>,
-    done: Vec<Done>,
-    launches: Vec<Launch>,
-}
-
-impl Visitor for Filling<'_> {
-    fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
-        let first = self.plan.first_record(trace, chunk);
-        self.current.set(first);
-        self.counted.chunks.contains(&first)
-    }
-
-    fn chunk(&mut self, trace: usize, batch: &Batch) {
-        let (plan, first) = (self.plan, self.current.get());
-        let loaded = &plan.gathering.traces.list[trace];
-        if plan.launches {
-            let launches = (0..batch.events)
-                .filter(|&at| Kind(batch.kind[at]) == Kind::LAUNCH && batch.link[at] != 0);
-            self.launches.extend(launches.map(|at| {
-                (trace as u32, batch.link[at], start_ns(loaded, batch.start[at]))
-            }));
-        }
-        let taken: Vec<usize> =
-            (0..batch.events).filter(|&at| plan.takes(trace, batch, at)).collect();
-        let of_table = |wanted: &Wanted| match wanted.table.table {
-            TableName::Names | TableName::Tracks => Rows::None,
-            TableName::Fields => {
-                let mut rows = FieldRows::default();
-                let slots: Vec<_> = batch.slot_ranges().collect();
-                for &at in taken.iter().filter(|&&at| !slots[at].is_empty()) {
-                    let slots = batch.slots.get(slots[at].clone()).unwrap_or_default();
-                    let (traces, record) = (plan.gathering.traces, first + at as u64);
-                    rows.push(trace, loaded, traces, record, parse_slots(slots), &plan.texts);
-                }
-                Rows::Fields(rows)
-            }
-            table => {
-                let mut rows = EventRows::default();
-                for &at in taken.iter().filter(|&&at| belongs(table, Kind(batch.kind[at]))) {
-                    push_event(&mut rows, wanted, plan, trace, batch, at, first);
-                }
-                Rows::Events(rows)
-            }
-        };
-        self.piece.push(plan.gathering.wanted.iter().map(of_table).collect());
-    }
-
-    fn end(&mut self, piece: &Piece) {
-        let mut tables: Vec<Rows> =
-            self.plan.gathering.wanted.iter().map(|_| Rows::None).collect();
-        for chunk in self.piece.drain(..).rev() {
-            for (all, rows) in tables.iter_mut().zip(chunk) {
-                match (&mut *all, rows) {
-                    (_, Rows::None) => {}
-                    (Rows::Events(all), Rows::Events(rows)) => all.append(rows),
-                    (Rows::Fields(all), Rows::Fields(rows)) => all.append(rows),
-                    (all, rows) => *all = rows,
-                }
-            }
-        }
-        let frame = |(rows, wanted): (Rows, &Wanted)| {
-            Ok(match rows {
-                Rows::None => None,
-                Rows::Events(rows) if wanted.table.table == TableName::Kernels => {
-                    Some(Filled::Kernels(rows))
-                }
-                Rows::Events(rows) => Some(Filled::Frame(rows.frame(wanted, &self.plan.texts)?)),
-                Rows::Fields(rows) => Some(Filled::Frame(rows.frame(wanted, &self.plan.texts)?)),
-            })
-        };
-        let loaded = &self.plan.gathering.traces.list[piece.trace];
-        let chunk = &loaded.trace.chunks()[piece.chunks.start];
-        let first = self.plan.first_record(piece.trace, chunk);
-        let tables = tables.into_iter().zip(self.plan.gathering.wanted).map(frame).collect();
-        self.done.push((first, tables));
-    }
-}
-
-fn start_ns(loaded: &Loaded, tick: u64) -> i64 {
-    loaded.since_start_ns(tick).round() as i64
-}
-
-fn push_event(
-    rows: &mut EventRows,
-    wanted: &Wanted,
-    plan: &Plan<'_>,
-    trace: usize,
-    batch: &Batch,
-    at: usize,
-    first: u64,
-) {
-    let loaded = &plan.gathering.traces.list[trace];
-    let kind = Kind(batch.kind[at]);
-    rows.rows += 1;
-    // Kernels need both to find their launch, asked for or not.
-    let (mut start, mut link) = (plan.launches, plan.launches);
-    for &column in &wanted.columns {
-        match column {
-            "trace" => rows.trace.push(trace as u32),
-            "record" => rows.record.push(first + at as u64),
-            "kind" => rows.kind.push(u32::from(kind.0)),
-            "name" => rows.name.push(loaded.name_index(batch.name[at])),
-            "track" | "queue" => rows.track.push(plan.texts.track(trace, batch.track[at])),
-            "dur_ns" => {
-                let ticks = (batch.value[at] as i64).max(0) as u64;
-                rows.dur.push(kind.is_timed().then(|| loaded.trace.clock().ns(ticks)));
-            }
-            "value" => rows.value.push(number(loaded, kind, batch, at)),
-            "status" => rows.status.push(u32::from(batch.status[at] & 0x0F)),
-            "depth" => rows.depth.push(batch.depth[at]),
-            "start_ns" => start = true,
-            "link" => link = true,
-            _ => {}
-        }
-    }
-    if start {
-        rows.start.push(start_ns(loaded, batch.start[at]));
-    }
-    if link {
-        rows.link.push(batch.link[at]);
-    }
-    if plan.launches {
-        rows.launch.push(None);
-        if !wanted.has("trace") {
-            rows.trace.push(trace as u32);
-        }
-    }
-}
-
-/// The number of an event without a duration.
-fn number(loaded: &Loaded, kind: Kind, batch: &Batch, at: usize) -> Option<f64> {
-    if kind.is_timed() {
-        return None;
-    }
-    let bits = batch.value[at];
-    let value_type = ValueType::from_bits(batch.shape[at] >> 5)?;
-    Some(match OwnedValue::from_bits(value_type, bits)? {
-        OwnedValue::U64(n) => n as f64,
-        OwnedValue::I64(n) => n as f64,
-        OwnedValue::F64(n) => n,
-        OwnedValue::Bool(is) => f64::from(u8::from(is)),
-        OwnedValue::Ticks(ticks) => ticks as f64 * loaded.trace.clock().ns_per_tick(),
-        OwnedValue::Name(_) | OwnedValue::Text { .. } => return None,
-    })
-}
-
-/// Each kernel's launch is the last one with its link that began before it:
-/// links may be used again.
-fn find_launches(rows: &mut EventRows, launches: &[Launch]) {
-    for at in 0..rows.launch.len() {
-        let (trace, link, start) = (rows.trace[at], rows.link[at], rows.start[at]);
-        if link == 0 {
-            continue;
-        }
-        let after = launches.partition_point(|&launch| launch <= (trace, link, start));
-        let before = after.checked_sub(1).and_then(|at| launches.get(at));
-        // A device's clock may be a little early.
-        let found = before
-            .filter(|launch| (launch.0, launch.1) == (trace, link))
-            .or_else(|| launches.get(after))
-            .filter(|launch| (launch.0, launch.1) == (trace, link));
-        rows.launch[at] = found.map(|launch| launch.2);
-    }
-}
-
-fn names(traces: &Traces, wanted: &Wanted) -> Result<DataFrame> {
-    let (mut trace, mut id, mut name, mut sites) = (vec![], vec![], vec![], vec![]);
-    for loaded in &traces.list {
-        let names = loaded.trace.names();
-        for (at, text) in names.iter() {
-            trace.push(loaded.label.as_str());
-            id.push(at);
-            name.push(text);
-            let site = |site: &ringscope_format::CallSiteEntry| {
-                format!("{}:{}", names.get(site.file).unwrap_or("?"), site.line)
-            };
-            let places: Vec<String> = names.call_sites(at).iter().map(site).collect();
-            sites.push(places.join(", "));
-        }
-    }
-    let columns = vec![
-        StringChunked::from_slice("trace".into(), &trace).into_column(),
-        Series::new("id".into(), &id).into_column(),
-        StringChunked::from_slice("name".into(), &name).into_column(),
-        StringChunked::from_slice("call_sites".into(), &sites).into_column(),
-    ];
-    Ok(DataFrame::new(trace.len(), columns)?.select(wanted.columns.iter().copied())?)
-}
-
-fn tracks(traces: &Traces, wanted: &Wanted) -> Result<DataFrame> {
-    let (mut trace, mut id, mut kind, mut name, mut os_id) =
-        (vec![], vec![], vec![], vec![], vec![]);
-    for loaded in &traces.list {
-        for track in loaded.trace.tracks() {
-            trace.push(loaded.label.as_str());
-            id.push(track.id);
-            kind.push(match track.kind {
-                TrackKind::Thread => "thread",
-                TrackKind::GpuQueue => "queue",
-                TrackKind::Recorder => "recorder",
-                TrackKind::Other | TrackKind::Unknown(_) => "other",
-            });
-            name.push(loaded.track_name(track.id));
-            os_id.push(track.os_id);
-        }
-    }
-    let columns = vec![
-        StringChunked::from_slice("trace".into(), &trace).into_column(),
-        Series::new("id".into(), &id).into_column(),
-        StringChunked::from_slice("kind".into(), &kind).into_column(),
-        StringChunked::from_slice("name".into(), &name).into_column(),
-        Series::new("os_id".into(), &os_id).into_column(),
-    ];
-    Ok(DataFrame::new(trace.len(), columns)?.select(wanted.columns.iter().copied())?)
 }

@@ -5,7 +5,9 @@
 //! somebody truncates would end the process.
 
 mod budget;
+mod fill;
 pub(crate) mod gather;
+mod listings;
 mod rows;
 pub mod tables;
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use polars::prelude::{
-    ChunkTake, Column, DataFrame, IntoColumn, NamedFrom, NewChunkedArray, PlSmallStr,
-    Series, StringChunked,
+    ChunkTake, Column, DataFrame, IntoColumn, NamedFrom, NewChunkedArray, PlSmallStr, Series,
+    StringChunked,
 };
 use ringscope_format::{EventDetails, Kind, LinkRole, OwnedValue, Status};
 
@@ -249,4 +249,3 @@ impl FieldRows {
         Ok(DataFrame::new(self.rows, columns)?)
     }
 }
-

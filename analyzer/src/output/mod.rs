@@ -8,6 +8,7 @@ mod json;
 mod markdown;
 mod readable;
 mod rows;
+mod sparkline;
 mod table;
 
 use std::io::{self, Write};
@@ -15,6 +16,7 @@ use std::io::{self, Write};
 pub use self::{
     readable::{TimeUnit, bytes, count, date, duration, shorten_middle, shown},
     rows::{Selection, SortKey},
+    sparkline::{Floor, sparkline},
     table::terminal_width,
 };
 use crate::Result;

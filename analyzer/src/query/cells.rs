@@ -36,6 +36,11 @@ impl Unit {
     }
 }
 
+/// A number with the unit that a name ends with.
+pub fn unit_cell(name: &str, number: f64) -> Cell {
+    Unit::of(name).cell(number)
+}
+
 /// Every row and column.
 pub(super) fn table(frame: &DataFrame, key: &str, title: &str) -> Result<Table> {
     let names = || frame.columns().iter().map(|column| column.name().as_str());

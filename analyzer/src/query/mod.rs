@@ -6,6 +6,8 @@
 mod cells;
 mod needs;
 
+pub use self::cells::unit_cell;
+
 use std::panic::{self, AssertUnwindSafe};
 
 use polars::{
@@ -35,7 +37,12 @@ impl Database {
     ///
     /// Queries are tried on empty tables first, so that a mistake in one is found
     /// before a large trace has been read.
-    pub fn load(context: &Context, queries: &[&str], scope: &Scope, budget: Budget) -> Result<Self> {
+    pub fn load(
+        context: &Context,
+        queries: &[&str],
+        scope: &Scope,
+        budget: Budget,
+    ) -> Result<Self> {
         let empty = Self { frames: Vec::new() };
         for query in queries {
             empty.ask(query)?;

@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn a_star_and_whatever_is_like_it_loads_all_columns() {
-        for query in ["SELECT * FROM tracks", "SELECT t.* FROM tracks t", "TABLE tracks"] {
+        for query in
+            ["SELECT * FROM tracks", "SELECT t.* FROM tracks t", "SELECT DISTINCT * FROM tracks"]
+        {
             assert_eq!(needs(query), [("tracks", vec!["trace", "id", "kind", "name", "os_id"])]);
         }
     }

@@ -119,4 +119,3 @@ pub(super) fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
     let bytes = number * (1_u64 << shift) as f64;
     if (0.0..1e19).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
 }
-

@@ -7,5 +7,8 @@ mod device_work;
 mod figures;
 mod formats;
 mod kernels;
+mod made;
 mod making;
 mod overview;
+mod sql;
+mod vocabulary;

@@ -1,0 +1,220 @@
+//! The second look at a trace: rows from the chunks that hold any.
+
+use std::cell::Cell;
+
+use polars::prelude::DataFrame;
+use ringscope_format::{Batch, ChunkInfo, Kind, OwnedValue, ValueType, parse_slots};
+
+use super::{
+    Loaded,
+    gather::{Counted, Plan, belongs},
+    rows::{EventRows, FieldRows},
+    tables::{TableName, Wanted},
+};
+use crate::{
+    Result,
+    scan::{Piece, Visitor},
+};
+
+/// Rows of one table from one piece.
+pub(super) enum Filled {
+    Frame(DataFrame),
+    /// Their launches may be in another piece.
+    Kernels(EventRows),
+}
+
+/// A launch: trace, link and start.
+pub(super) type Launch = (u32, u32, i64);
+/// The tables of a piece, and the number of its first event.
+pub(super) type Done = (u64, Result<Vec<Option<Filled>>>);
+
+/// Rows of one chunk.
+enum Rows {
+    None,
+    Events(EventRows),
+    Fields(FieldRows),
+}
+
+/// The second look.
+pub(super) struct Filling<'a> {
+    plan: &'a Plan<'a>,
+    counted: &'a Counted,
+    current: Cell<u64>,
+    /// By chunk, last first, and wanted table.
+    piece: Vec<Vec<Rows>>,
+    pub(super) done: Vec<Done>,
+    pub(super) launches: Vec<Launch>,
+}
+
+impl<'a> Filling<'a> {
+    pub(super) fn new(plan: &'a Plan<'a>, counted: &'a Counted) -> Self {
+        Self {
+            plan,
+            counted,
+            current: Cell::new(0),
+            piece: Vec::new(),
+            done: Vec::new(),
+            launches: Vec::new(),
+        }
+    }
+}
+
+impl Visitor for Filling<'_> {
+    fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
+        let first = self.plan.first_record(trace, chunk);
+        self.current.set(first);
+        self.counted.chunks.contains(&first)
+    }
+
+    fn chunk(&mut self, trace: usize, batch: &Batch) {
+        let (plan, first) = (self.plan, self.current.get());
+        let loaded = &plan.gathering.traces.list[trace];
+        if plan.launches {
+            let launches = (0..batch.events)
+                .filter(|&at| Kind(batch.kind[at]) == Kind::LAUNCH && batch.link[at] != 0);
+            self.launches.extend(
+                launches
+                    .map(|at| (trace as u32, batch.link[at], start_ns(loaded, batch.start[at]))),
+            );
+        }
+        let taken: Vec<usize> =
+            (0..batch.events).filter(|&at| plan.takes(trace, batch, at)).collect();
+        let of_table = |wanted: &Wanted| match wanted.table.table {
+            TableName::Names | TableName::Tracks => Rows::None,
+            TableName::Fields => {
+                let mut rows = FieldRows::default();
+                let slots: Vec<_> = batch.slot_ranges().collect();
+                for &at in taken.iter().filter(|&&at| !slots[at].is_empty()) {
+                    let slots = batch.slots.get(slots[at].clone()).unwrap_or_default();
+                    let (traces, record) = (plan.gathering.traces, first + at as u64);
+                    rows.push(trace, loaded, traces, record, parse_slots(slots), &plan.texts);
+                }
+                Rows::Fields(rows)
+            }
+            table => {
+                let mut rows = EventRows::default();
+                for &at in taken.iter().filter(|&&at| belongs(table, Kind(batch.kind[at]))) {
+                    push_event(&mut rows, wanted, plan, trace, batch, at, first);
+                }
+                Rows::Events(rows)
+            }
+        };
+        self.piece.push(plan.gathering.wanted.iter().map(of_table).collect());
+    }
+
+    fn end(&mut self, piece: &Piece) {
+        let mut tables: Vec<Rows> = self.plan.gathering.wanted.iter().map(|_| Rows::None).collect();
+        for chunk in self.piece.drain(..).rev() {
+            for (all, rows) in tables.iter_mut().zip(chunk) {
+                match (&mut *all, rows) {
+                    (_, Rows::None) => {}
+                    (Rows::Events(all), Rows::Events(rows)) => all.append(rows),
+                    (Rows::Fields(all), Rows::Fields(rows)) => all.append(rows),
+                    (all, rows) => *all = rows,
+                }
+            }
+        }
+        let frame = |(rows, wanted): (Rows, &Wanted)| {
+            Ok(match rows {
+                Rows::None => None,
+                Rows::Events(rows) if wanted.table.table == TableName::Kernels => {
+                    Some(Filled::Kernels(rows))
+                }
+                Rows::Events(rows) => Some(Filled::Frame(rows.frame(wanted, &self.plan.texts)?)),
+                Rows::Fields(rows) => Some(Filled::Frame(rows.frame(wanted, &self.plan.texts)?)),
+            })
+        };
+        let loaded = &self.plan.gathering.traces.list[piece.trace];
+        let chunk = &loaded.trace.chunks()[piece.chunks.start];
+        let first = self.plan.first_record(piece.trace, chunk);
+        let tables = tables.into_iter().zip(self.plan.gathering.wanted).map(frame).collect();
+        self.done.push((first, tables));
+    }
+}
+
+fn start_ns(loaded: &Loaded, tick: u64) -> i64 {
+    loaded.since_start_ns(tick).round() as i64
+}
+
+fn push_event(
+    rows: &mut EventRows,
+    wanted: &Wanted,
+    plan: &Plan<'_>,
+    trace: usize,
+    batch: &Batch,
+    at: usize,
+    first: u64,
+) {
+    let loaded = &plan.gathering.traces.list[trace];
+    let kind = Kind(batch.kind[at]);
+    rows.rows += 1;
+    // Kernels need both to find their launch, asked for or not.
+    let (mut start, mut link) = (plan.launches, plan.launches);
+    for &column in &wanted.columns {
+        match column {
+            "trace" => rows.trace.push(trace as u32),
+            "record" => rows.record.push(first + at as u64),
+            "kind" => rows.kind.push(u32::from(kind.0)),
+            "name" => rows.name.push(loaded.name_index(batch.name[at])),
+            "track" | "queue" => rows.track.push(plan.texts.track(trace, batch.track[at])),
+            "dur_ns" => {
+                let ticks = (batch.value[at] as i64).max(0) as u64;
+                rows.dur.push(kind.is_timed().then(|| loaded.trace.clock().ns(ticks)));
+            }
+            "value" => rows.value.push(number(loaded, kind, batch, at)),
+            "status" => rows.status.push(u32::from(batch.status[at] & 0x0F)),
+            "depth" => rows.depth.push(batch.depth[at]),
+            "start_ns" => start = true,
+            "link" => link = true,
+            _ => {}
+        }
+    }
+    if start {
+        rows.start.push(start_ns(loaded, batch.start[at]));
+    }
+    if link {
+        rows.link.push(batch.link[at]);
+    }
+    if plan.launches {
+        rows.launch.push(None);
+        if !wanted.has("trace") {
+            rows.trace.push(trace as u32);
+        }
+    }
+}
+
+/// The number of an event without a duration.
+fn number(loaded: &Loaded, kind: Kind, batch: &Batch, at: usize) -> Option<f64> {
+    if kind.is_timed() {
+        return None;
+    }
+    let bits = batch.value[at];
+    let value_type = ValueType::from_bits(batch.shape[at] >> 5)?;
+    Some(match OwnedValue::from_bits(value_type, bits)? {
+        OwnedValue::U64(n) => n as f64,
+        OwnedValue::I64(n) => n as f64,
+        OwnedValue::F64(n) => n,
+        OwnedValue::Bool(is) => f64::from(u8::from(is)),
+        OwnedValue::Ticks(ticks) => ticks as f64 * loaded.trace.clock().ns_per_tick(),
+        OwnedValue::Name(_) | OwnedValue::Text { .. } => return None,
+    })
+}
+
+/// Each kernel's launch is the last one with its link that began before it:
+/// links may be used again.
+pub(super) fn find_launches(rows: &mut EventRows, launches: &[Launch]) {
+    for at in 0..rows.launch.len() {
+        let (trace, link, start) = (rows.trace[at], rows.link[at], rows.start[at]);
+        if link == 0 {
+            continue;
+        }
+        let after = launches.partition_point(|&launch| launch <= (trace, link, start));
+        let before = after.checked_sub(1).and_then(|at| launches.get(at));
+        // A device's clock may be a little early.
+        let found = before
+            .filter(|launch| (launch.0, launch.1) == (trace, link))
+            .or_else(|| launches.get(after))
+            .filter(|launch| (launch.0, launch.1) == (trace, link));
+        rows.launch[at] = found.map(|launch| launch.2);
+    }
+}
