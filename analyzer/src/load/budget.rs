@@ -4,7 +4,7 @@
 use super::tables::Wanted;
 use crate::{
     Error, Result,
-    output::{bytes, count},
+    output::{Cell, bytes, count},
 };
 
 /// Assumed where the system does not say what is available.
@@ -23,6 +23,21 @@ impl Budget {
     /// As given, or three quarters of what is available.
     pub fn new(given: Option<u64>) -> Self {
         Self { limit: given.unwrap_or_else(|| available() / 4 * 3) }
+    }
+
+    /// Whether an answer of so many rows fits once more, as cells.
+    pub fn check_answer(self, rows: usize, columns: usize) -> Result<()> {
+        let needed = (rows * columns * size_of::<Cell>()) as u64;
+        if needed <= self.limit {
+            return Ok(());
+        }
+        Err(Error::new(format!(
+            "answer: {} rows take about {} to print, and {} is the limit; add LIMIT or GROUP BY \
+             to the query, give --limit, or raise --max-memory",
+            count(rows as u64),
+            bytes(needed as f64).trim(),
+            bytes(self.limit as f64).trim(),
+        )))
     }
 
     /// Whether so many rows of these tables fit.

@@ -20,7 +20,7 @@ use crate::{
 pub(super) enum Filled {
     Frame(DataFrame),
     /// Their launches may be in another piece.
-    Kernels(EventRows),
+    Kernels(Box<EventRows>),
 }
 
 /// A launch: trace, link and start.
@@ -92,11 +92,9 @@ impl Visitor for Filling<'_> {
                 Rows::Fields(rows)
             }
             table => {
-                let mut rows = EventRows::default();
-                for &at in taken.iter().filter(|&&at| belongs(table, Kind(batch.kind[at]))) {
-                    push_event(&mut rows, wanted, plan, trace, batch, at, first);
-                }
-                Rows::Events(rows)
+                let is_in = |&&at: &&usize| belongs(table, Kind(batch.kind[at]));
+                let taken: Vec<usize> = taken.iter().filter(is_in).copied().collect();
+                Rows::Events(event_rows(wanted, plan, trace, batch, &taken, first))
             }
         };
         self.piece.push(plan.gathering.wanted.iter().map(of_table).collect());
@@ -118,7 +116,7 @@ impl Visitor for Filling<'_> {
             Ok(match rows {
                 Rows::None => None,
                 Rows::Events(rows) if wanted.table.table == TableName::Kernels => {
-                    Some(Filled::Kernels(rows))
+                    Some(Filled::Kernels(Box::new(rows)))
                 }
                 Rows::Events(rows) => Some(Filled::Frame(rows.frame(wanted, &self.plan.texts)?)),
                 Rows::Fields(rows) => Some(Filled::Frame(rows.frame(wanted, &self.plan.texts)?)),
@@ -136,51 +134,71 @@ fn start_ns(loaded: &Loaded, tick: u64) -> i64 {
     loaded.since_start_ns(tick).round() as i64
 }
 
-fn push_event(
-    rows: &mut EventRows,
+/// Rows of one table from the events that are in.
+fn event_rows(
     wanted: &Wanted,
     plan: &Plan<'_>,
     trace: usize,
     batch: &Batch,
-    at: usize,
+    taken: &[usize],
     first: u64,
-) {
+) -> EventRows {
     let loaded = &plan.gathering.traces.list[trace];
-    let kind = Kind(batch.kind[at]);
-    rows.rows += 1;
-    // Kernels need both to find their launch, asked for or not.
-    let (mut start, mut link) = (plan.launches, plan.launches);
-    for &column in &wanted.columns {
-        match column {
-            "trace" => rows.trace.push(trace as u32),
-            "record" => rows.record.push(first + at as u64),
-            "kind" => rows.kind.push(u32::from(kind.0)),
-            "name" => rows.name.push(loaded.name_index(batch.name[at])),
-            "track" | "queue" => rows.track.push(plan.texts.track(trace, batch.track[at])),
-            "dur_ns" => {
-                let ticks = (batch.value[at] as i64).max(0) as u64;
-                rows.dur.push(kind.is_timed().then(|| loaded.trace.clock().ns(ticks)));
+    let clock = loaded.trace.clock();
+    let of_kernels = wanted.table.table == TableName::Kernels && plan.launches;
+    let has = |column: &str| wanted.has(column);
+    let each = || taken.iter().copied();
+    let mut rows = EventRows { rows: taken.len(), ..EventRows::default() };
+    // Kernels need these to find their launch, asked for or not.
+    if has("trace") || of_kernels {
+        rows.trace.resize(taken.len(), trace as u32);
+    }
+    if has("start_ns") || of_kernels {
+        rows.start.extend(each().map(|at| start_ns(loaded, batch.start[at])));
+    }
+    if has("link") || of_kernels {
+        rows.link.extend(each().map(|at| batch.link[at]));
+    }
+    if of_kernels {
+        rows.launch.resize(taken.len(), None);
+    }
+    if has("record") {
+        rows.record.extend(each().map(|at| first + at as u64));
+    }
+    if has("kind") {
+        rows.kind.extend(each().map(|at| u32::from(batch.kind[at])));
+    }
+    if has("name") {
+        rows.name.extend(each().map(|at| loaded.name_index(batch.name[at])));
+    }
+    if has("track") || has("queue") {
+        // Events of a track come in runs.
+        let mut last = None;
+        rows.track.extend(each().map(|at| match last {
+            Some((id, index)) if id == batch.track[at] => index,
+            _ => {
+                let index = plan.texts.track(trace, batch.track[at]);
+                last = Some((batch.track[at], index));
+                index
             }
-            "value" => rows.value.push(number(loaded, kind, batch, at)),
-            "status" => rows.status.push(u32::from(batch.status[at] & 0x0F)),
-            "depth" => rows.depth.push(batch.depth[at]),
-            "start_ns" => start = true,
-            "link" => link = true,
-            _ => {}
-        }
+        }));
     }
-    if start {
-        rows.start.push(start_ns(loaded, batch.start[at]));
+    if has("dur_ns") {
+        rows.dur.extend(each().map(|at| {
+            let ticks = (batch.value[at] as i64).max(0) as u64;
+            Kind(batch.kind[at]).is_timed().then(|| clock.ns(ticks))
+        }));
     }
-    if link {
-        rows.link.push(batch.link[at]);
+    if has("value") {
+        rows.value.extend(each().map(|at| number(loaded, Kind(batch.kind[at]), batch, at)));
     }
-    if plan.launches {
-        rows.launch.push(None);
-        if !wanted.has("trace") {
-            rows.trace.push(trace as u32);
-        }
+    if has("status") {
+        rows.status.extend(each().map(|at| u32::from(batch.status[at] & 0x0F)));
     }
+    if has("depth") {
+        rows.depth.extend(each().map(|at| batch.depth[at]));
+    }
+    rows
 }
 
 /// The number of an event without a duration.

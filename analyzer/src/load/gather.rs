@@ -32,6 +32,8 @@ use crate::{
 /// trace need not load the rest.
 #[derive(Clone, Debug)]
 pub struct Scope {
+    /// Every event, whatever the rest says.
+    pub everything: bool,
     /// Events of these kinds.
     pub kinds: fn(Kind) -> bool,
     /// Also everything with a duration that failed.
@@ -42,7 +44,11 @@ pub struct Scope {
 
 impl Scope {
     /// Every event.
-    pub const ALL: Scope = Scope { kinds: |_| true, failed: false, names: &[] };
+    pub const ALL: Scope = Scope { everything: true, ..Scope::NONE };
+
+    /// No event.
+    pub const NONE: Scope =
+        Scope { everything: false, kinds: |_| false, failed: false, names: &[] };
 }
 
 /// What is to be filled, and from what.
@@ -88,7 +94,8 @@ impl Gathering<'_> {
             let sizes: Vec<(&Wanted, u64)> =
                 self.wanted.iter().zip(counted.rows.iter().copied()).collect();
             self.budget.check(&sizes)?;
-            unreadable = plan.fill(&counted, &mut frames)?;
+            unreadable = counted.unreadable.clone();
+            unreadable.extend(plan.fill(&counted, &mut frames)?);
         }
         let empty = |(frame, wanted): (Option<DataFrame>, &Wanted)| {
             frame.map_or_else(
@@ -124,6 +131,7 @@ pub(super) struct Counted {
     rows: Vec<u64>,
     /// By first record.
     pub(super) chunks: HashSet<u64>,
+    unreadable: Vec<Unreadable>,
 }
 
 impl<'a> Plan<'a> {
@@ -193,7 +201,7 @@ impl<'a> Plan<'a> {
         };
         let failed =
             || scope.failed && kind.is_timed() && batch.status[at] & 0x0F == Status::ERROR.0;
-        if !((scope.kinds)(kind) || failed() || listed()) {
+        if !(scope.everything || (scope.kinds)(kind) || failed() || listed()) {
             return false;
         }
         let sieve = &self.gathering.sieves[trace];
@@ -204,7 +212,11 @@ impl<'a> Plan<'a> {
                 && (!sieve.needs_start() || sieve.takes_start(batch.start[at]))
     }
 
+    /// Rows of each table and the chunks that hold any.
     fn count(&self) -> Result<Counted> {
+        if let Some(counted) = self.count_without_looking() {
+            return Ok(counted);
+        }
         let looked = scan(self.gathering.traces, self.deciding(), "counting rows", || Counting {
             plan: self,
             current: Cell::new(0),
@@ -215,7 +227,40 @@ impl<'a> Plan<'a> {
             all.rows.iter_mut().zip(&visitor.counted.rows).for_each(|(sum, rows)| *sum += rows);
             all.chunks.extend(visitor.counted.chunks);
         }
+        all.unreadable = looked.unreadable;
         Ok(all)
+    }
+
+    /// If everything is in, the heads of the chunks say how much that is.
+    fn count_without_looking(&self) -> Option<Counted> {
+        let gathering = self.gathering;
+        let needs_kinds = |wanted: &Wanted| {
+            use TableName::{Counters, Kernels, Spans};
+            matches!(wanted.table.table, Spans | Kernels | Counters)
+        };
+        let open = gathering.sieves.iter().all(Sieve::is_open);
+        if !gathering.scope.everything || !open || gathering.wanted.iter().any(needs_kinds) {
+            return None;
+        }
+        let mut counted = Counted { rows: vec![0; gathering.wanted.len()], ..Counted::default() };
+        for (trace, loaded) in gathering.traces.list.iter().enumerate() {
+            for chunk in loaded.trace.chunks() {
+                let mut any = false;
+                for (rows, wanted) in counted.rows.iter_mut().zip(gathering.wanted) {
+                    let more = match wanted.table.table {
+                        TableName::Records => u64::from(chunk.events),
+                        TableName::Fields => u64::from(chunk.slots) * 2,
+                        _ => 0,
+                    };
+                    *rows += more;
+                    any |= more > 0;
+                }
+                if any {
+                    counted.chunks.insert(self.first_record(trace, chunk));
+                }
+            }
+        }
+        Some(counted)
     }
 
     fn fill(&self, counted: &Counted, frames: &mut [Option<DataFrame>]) -> Result<Vec<Unreadable>> {

@@ -23,7 +23,7 @@ use crate::{
         gather::Gathering,
         tables::{TABLES, TableSpec},
     },
-    output::{Table, shown},
+    output::{Table, shorten_middle, shown},
     report::Context,
 };
 
@@ -122,13 +122,31 @@ impl Answer {
     pub fn table(&self, key: &str, title: &str) -> Result<Table> {
         cells::table(&self.frame, key, title)
     }
+
+    /// How many columns.
+    pub fn columns(&self) -> usize {
+        self.frame.width()
+    }
+
+    /// Only the first rows.
+    pub fn head(&self, rows: usize) -> Answer {
+        Answer { frame: self.frame.head(Some(rows)) }
+    }
 }
+
+/// Characters of an explanation.
+const LONGEST_CAUSE: usize = 300;
 
 /// What is wrong with a query, in one line, without Polars' plan of it.
 fn sql_error(error: PolarsError) -> Error {
     let text = error.to_string();
     let text = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let text = text.strip_prefix("sql parser error: ").unwrap_or(&text);
+    if text.starts_with("expression Exists") {
+        return Error::new("sql: EXISTS is not supported; use IN (SELECT ...) or a JOIN");
+    }
+    // Of what it does not support, Polars prints the whole syntax tree.
+    let text = shorten_middle(text, LONGEST_CAUSE);
     let tables = || TABLES.map(|table| table.name).join(", ");
     if text.contains("relation") && text.contains("not found") {
         return Error::new(format!("sql: {text}; there are {}", tables()));

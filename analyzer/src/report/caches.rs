@@ -13,11 +13,7 @@ use crate::{
 const REPORT: Report = Report {
     schema: "ringscope.caches/1",
     queries: &[("caches", CACHES), ("accesses over time", ACCESSES)],
-    scope: Scope {
-        kinds: |_| false,
-        failed: false,
-        names: &["cache.hit", "cache.miss", "cache.access"],
-    },
+    scope: Scope { names: &["cache.hit", "cache.miss", "cache.access"], ..Scope::NONE },
     parts,
     nothing: "no caches in this trace; cache.hit, cache.miss and cache.access record them \
               (format-spec/VOCABULARY.md)",
@@ -121,11 +117,12 @@ fn courses(asking: &Asking<'_>, width: usize) -> Result<HashMap<Which, String>> 
         of[part].0 += hits[at].unwrap_or(0.0);
         of[part].1 += 1.0;
     }
-    let line = |((trace, cache), parts): ((Option<&str>, Option<&str>), Vec<(f64, f64)>)| {
+    let mut courses = HashMap::new();
+    for ((trace, cache), parts) in parts {
         let rates = parts.iter().enumerate().filter(|(_, (_, all))| *all > 0.0);
         let rates = rates.map(|(at, (hits, all))| (at as f64, hits / all));
         let line = sparkline(rates, (0.0, width as f64), width, Floor::Zero);
-        ((trace.map(str::to_owned), cache.map(str::to_owned)), line)
-    };
-    Ok(parts.into_iter().map(line).collect())
+        courses.insert((trace.map(str::to_owned), cache.map(str::to_owned)), line);
+    }
+    Ok(courses)
 }

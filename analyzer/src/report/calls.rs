@@ -13,7 +13,7 @@ use crate::{
 const REPORT: Report = Report {
     schema: "ringscope.calls/1",
     queries: &[("calls by function", CALLS)],
-    scope: Scope { kinds: |_| false, failed: false, names: &["call"] },
+    scope: Scope { names: &["call"], ..Scope::NONE },
     parts,
     nothing: "no calls in this trace; spans named call record them (format-spec/VOCABULARY.md)",
 };

@@ -18,11 +18,7 @@ use crate::{
 pub(super) const REPORT: Report = Report {
     schema: "ringscope.counters/1",
     queries: &[("counters and gauges by name", COUNTERS), ("every reading", READINGS)],
-    scope: Scope {
-        kinds: |kind| matches!(kind, Kind::COUNTER | Kind::GAUGE),
-        failed: false,
-        names: &[],
-    },
+    scope: Scope { kinds: |kind| matches!(kind, Kind::COUNTER | Kind::GAUGE), ..Scope::NONE },
     parts,
     nothing: "no counters in this trace; counter! and gauge! record them",
 };

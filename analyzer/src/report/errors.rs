@@ -17,7 +17,7 @@ use crate::{
 pub(super) const REPORT: Report = Report {
     schema: "ringscope.errors/1",
     queries: &[("errors by name and kind", ERRORS), ("what errors carry", PAYLOADS)],
-    scope: Scope { kinds: |kind| kind == Kind::ERROR, failed: true, names: &[] },
+    scope: Scope { kinds: |kind| kind == Kind::ERROR, failed: true, ..Scope::NONE },
     parts,
     nothing: "no errors in this trace; it would hold what error! records, and spans that fail",
 };

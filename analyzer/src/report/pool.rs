@@ -15,8 +15,6 @@ const REPORT: Report = Report {
     schema: "ringscope.pool/1",
     queries: &[("pools", POOLS), ("depth of the queues over time", DEPTHS)],
     scope: Scope {
-        kinds: |_| false,
-        failed: false,
         names: &[
             "pool.depth",
             "pool.checkout",
@@ -25,6 +23,7 @@ const REPORT: Report = Report {
             "worker.crash",
             "circuit.opened",
         ],
+        ..Scope::NONE
     },
     parts,
     nothing: "no worker pools in this trace; pool.checkout, pool.checkin, pool.depth and \

@@ -7,7 +7,7 @@ use crate::{
     Error, Result,
     cli::Common,
     load::{Budget, Scope, tables::TABLES},
-    output::{Cell, Column, Document, Table},
+    output::{Cell, Column, Document, Table, count},
     query::Database,
 };
 
@@ -53,7 +53,8 @@ Functions (Polars SQL): count sum avg min max median quantile_cont quantile_disc
 variance first last corr; abs ceil floor round sqrt exp ln log10 pow mod sign; coalesce
 nullif greatest least if; lower upper length left right substr replace strpos starts_with
 ends_with concat regexp_like LIKE; lag lead row_number ... OVER (PARTITION BY ...);
-CASE, CAST, JOIN, UNION, WITH. Not there: IN (SELECT ...), EXISTS, rank; use a JOIN.";
+CASE, CAST, JOIN, UNION, WITH, IN (SELECT ...). Not there: EXISTS, EXCEPT, INTERSECT, rank,
+a subquery inside an expression; use a JOIN.";
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let mut common = args.common;
@@ -81,10 +82,16 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(common)?;
     let budget = Budget::new(args.max_memory);
     let answer = Database::load(&context, &[&query], &Scope::ALL, budget)?.ask(&query)?;
-    let mut table = answer.table("rows", "")?;
-    if table.rows.is_empty() {
-        table.note = "no rows".to_owned();
-    }
+    // Rows that will not be shown need not become cells, unless they are sorted first.
+    let limit = context.common.limit(USUAL_ROWS).filter(|_| context.common.sort.is_none());
+    let shown = limit.unwrap_or(usize::MAX).min(answer.rows());
+    budget.check_answer(shown, answer.columns())?;
+    let mut table = answer.head(shown).table("rows", "")?;
+    table.note = match answer.rows() - shown {
+        0 if shown == 0 => "no rows".to_owned(),
+        0 => String::new(),
+        left_out => format!("  … {} more rows: --limit 0", count(left_out as u64)),
+    };
     let document = context.table_document("ringscope.sql/1", table, USUAL_ROWS)?;
     Ok((context.common, document))
 }

@@ -13,8 +13,6 @@ const REPORT: Report = Report {
     schema: "ringscope.training/1",
     queries: &[("every step", STEPS), ("what goes with training", BESIDE)],
     scope: Scope {
-        kinds: |_| false,
-        failed: false,
         names: &[
             "training.step",
             "training.epoch",
@@ -25,6 +23,7 @@ const REPORT: Report = Report {
             "serialize",
             "inference",
         ],
+        ..Scope::NONE
     },
     parts,
     nothing: "no training in this trace; training.step records it (format-spec/VOCABULARY.md)",

@@ -132,7 +132,7 @@ impl Points {
         let queries = reports.iter().flat_map(|report| report.queries);
         let sql: Vec<String> = queries.map(|(_, sql)| prepare(sql, &context.common)).collect();
         let sql: Vec<&str> = sql.iter().map(String::as_str).collect();
-        let scope = Scope { kinds: |kind| kind.is_point(), failed: true, names: &[] };
+        let scope = Scope { kinds: |kind| kind.is_point(), failed: true, ..Scope::NONE };
         Database::load(context, &sql, &scope, budget).map(Self)
     }
 }

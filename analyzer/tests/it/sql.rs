@@ -164,6 +164,7 @@ fn mistakes_are_told_in_one_line() {
         ("SELEC name FROM spans", "Expected: an SQL statement"),
         ("SELECT 1; SELECT 2", "one (and only one) statement"),
         ("", "one (and only one) statement"),
+        ("SELECT 1 FROM spans WHERE EXISTS (SELECT 1 FROM fields)", "EXISTS is not supported"),
     ];
     for (query, expected) in cases {
         let complaint = trace.complaint(&["sql", query]);

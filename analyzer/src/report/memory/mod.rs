@@ -33,7 +33,6 @@ pub(super) const REPORT: Report = Report {
     ],
     scope: Scope {
         kinds: |kind| matches!(kind, Kind::COPY | Kind::FILL),
-        failed: false,
         names: &[
             "memory.allocate",
             "memory.release",
@@ -50,6 +49,7 @@ pub(super) const REPORT: Report = Report {
             "dataset.load",
             "serialize",
         ],
+        ..Scope::NONE
     },
     parts,
     nothing: "nothing about memory in this trace; memory.allocate, memory.device and others \
