@@ -10,7 +10,7 @@ use crate::{
     output::{Cell, Column, Document, Floor, Part, Table, sparkline},
 };
 
-const REPORT: Report = Report {
+pub(super) const REPORT: Report = Report {
     schema: "ringscope.caches/1",
     queries: &[("caches", CACHES), ("accesses over time", ACCESSES)],
     scope: Scope { names: &["cache.hit", "cache.miss", "cache.access"], ..Scope::NONE },

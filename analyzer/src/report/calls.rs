@@ -10,7 +10,7 @@ use crate::{
     report::spans::percent,
 };
 
-const REPORT: Report = Report {
+pub(super) const REPORT: Report = Report {
     schema: "ringscope.calls/1",
     queries: &[("calls by function", CALLS)],
     scope: Scope { names: &["call"], ..Scope::NONE },

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use ringscope_format::Kind;
 
-use super::vocabulary::{Args, Asking, Points, Report, counted, optional, text};
+use super::vocabulary::{
+    Args, Asking, Points, Report, counted, hide_empty_columns, optional, text,
+};
 use crate::{
     Result,
     cli::Common,
@@ -135,5 +137,6 @@ fn table(
         }
         table.rows.push(cells);
     }
+    hide_empty_columns(&mut table);
     Ok(table)
 }

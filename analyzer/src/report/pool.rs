@@ -11,7 +11,7 @@ use crate::{
     output::{Cell, Column, Document, Floor, Part, Table, sparkline},
 };
 
-const REPORT: Report = Report {
+pub(super) const REPORT: Report = Report {
     schema: "ringscope.pool/1",
     queries: &[("pools", POOLS), ("depth of the queues over time", DEPTHS)],
     scope: Scope {

@@ -1,7 +1,7 @@
 //! `training`: steps, loss, learning rate and throughput, in all and by epoch,
 //! and what else training does: checkpoints, evaluations, loading data.
 
-use super::vocabulary::{Args, Asking, Report, counted, optional, text};
+use super::vocabulary::{Args, Asking, Report, counted, hide_empty_columns, optional, text};
 use crate::{
     Result,
     cli::Common,
@@ -9,7 +9,7 @@ use crate::{
     output::{Cell, Column, Document, Floor, Part, Table, sparkline},
 };
 
-const REPORT: Report = Report {
+pub(super) const REPORT: Report = Report {
     schema: "ringscope.training/1",
     queries: &[("every step", STEPS), ("what goes with training", BESIDE)],
     scope: Scope {
@@ -156,10 +156,7 @@ fn table<'a>(
         table.note = format!("  the loss is not a finite number from {step}{at} on");
         table.columns[15].shown = true;
     }
-    // A column that nobody recorded is not worth its room.
-    for (at, column) in table.columns.iter_mut().enumerate() {
-        column.shown &= table.rows.iter().any(|row| row[at] != Cell::None);
-    }
+    hide_empty_columns(&mut table);
     table
 }
 
@@ -230,7 +227,7 @@ fn beside(asking: &Asking<'_>) -> Result<Option<Table>> {
         Column::new("bytes", "bytes"),
         Column::new("tokens", "tokens"),
     ];
-    let mut table = Table::new("beside", "Around it", columns);
+    let mut table = Table::new("beside", "Around training", columns);
     let some = |number: Option<f64>| number.filter(|number| *number > 0.0);
     for row in 0..answer.rows() {
         table.rows.push(vec![
@@ -244,8 +241,6 @@ fn beside(asking: &Asking<'_>) -> Result<Option<Table>> {
             some(tokens[row]).map_or(Cell::None, |tokens| counted(Some(tokens))),
         ]);
     }
-    for (at, column) in table.columns.iter_mut().enumerate() {
-        column.shown &= table.rows.iter().any(|row| row[at] != Cell::None);
-    }
+    hide_empty_columns(&mut table);
     Ok(Some(table))
 }

@@ -183,10 +183,11 @@ impl Asking<'_> {
         (from, filter.to_ns.map_or(length, at).max(from + 1.0))
     }
 
-    /// Characters of a sparkline; machines get none.
+    /// Characters of a sparkline, few enough that a table need not cut it to fit;
+    /// machines get none.
     pub(super) fn sparkline_width(&self) -> Option<usize> {
         let common = &self.context.common;
-        let narrow = common.style().width.is_some_and(|width| width < 100);
+        let narrow = common.style().width.is_some_and(|width| width < 140);
         (!common.for_machines()).then_some(if narrow { 12 } else { 24 })
     }
 }
@@ -205,6 +206,13 @@ fn prepare(sql: &str, common: &Common) -> String {
     format!("{before}{all}{after}")
 }
 
+/// Does not show a column in which there is nothing.
+pub(super) fn hide_empty_columns(table: &mut Table) {
+    for (at, column) in table.columns.iter_mut().enumerate() {
+        column.shown &= table.rows.iter().any(|row| row[at] != Cell::None);
+    }
+}
+
 /// A number if there is one.
 pub(super) fn optional(number: Option<f64>, cell: fn(f64) -> Cell) -> Cell {
     number.map_or(Cell::None, cell)
@@ -218,4 +226,26 @@ pub(super) fn counted(number: Option<f64>) -> Cell {
 /// A text if there is one.
 pub(super) fn text(text: Option<&str>) -> Cell {
     text.filter(|text| !text.is_empty()).map_or(Cell::None, Cell::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::{caches, calls, counters, errors, memory, pool, training};
+
+    #[test]
+    fn every_name_that_a_report_looks_for_is_in_the_document() {
+        let document = include_str!("../../../format-spec/VOCABULARY.md");
+        let reports = [
+            &caches::REPORT,
+            &calls::REPORT,
+            &counters::REPORT,
+            &errors::REPORT,
+            &memory::REPORT,
+            &pool::REPORT,
+            &training::REPORT,
+        ];
+        for name in reports.iter().flat_map(|report| report.scope.names) {
+            assert!(document.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 }

@@ -155,8 +155,8 @@ Counters
   tokens       counter        10   50          50        5          5        5           ████████████████████████
 
 The recorder's readings of the process and of itself
-  name            kind   readings  sum  per second  min  mean  max  last  over time
-  recorder.rings  gauge        10                     1     1    1     1  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁
+  name            kind   readings  min  mean  max  last  over time
+  recorder.rings  gauge        10    1     1    1     1  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁
 ");
 }
 
@@ -248,7 +248,7 @@ By epoch
       0      4     4  100           4       1       1  0.001000  100.00 ms    10,000  █▃▁▁
       1      4     8  100      0.8000  0.5000  0.5000  0.001000  100.00 ms    10,000  █▅▂▁
 
-Around it
+Around training
   name        count     total      mean       max    bytes
   checkpoint      1  50.00 ms  50.00 ms  50.00 ms  1.0 MiB
 ",

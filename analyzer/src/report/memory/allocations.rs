@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use super::{Asking, counted, text};
+use super::{Asking, counted, hide_empty_columns, text};
 use crate::{
     Result,
     output::{Cell, Column, Floor, Table, sparkline},
@@ -250,6 +250,7 @@ pub(super) fn table(asking: &Asking<'_>, groups: &Groups<'_>) -> Option<Table> {
         footer.resize(table.columns.len(), Cell::None);
         table.footer = Some(footer);
     }
+    hide_empty_columns(&mut table);
     if suspects > 0 {
         table.note = "  suspect: in each eighth of the trace the least outstanding is never \
                       less than before, and more at least 4 times"

@@ -1,6 +1,6 @@
 //! Devices, pools and caches over time: what they say of themselves.
 
-use super::{Asking, optional, text};
+use super::{Asking, hide_empty_columns, optional, text};
 use crate::{
     Result,
     output::{Cell, Column, Floor, Table, sparkline},
@@ -116,5 +116,6 @@ pub(super) fn table(asking: &Asking<'_>) -> Result<Option<Table>> {
         }
         table.rows.push(row);
     }
+    hide_empty_columns(&mut table);
     Ok((!table.rows.is_empty()).then_some(table))
 }

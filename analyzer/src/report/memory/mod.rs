@@ -12,7 +12,7 @@ use ringscope_format::Kind;
 
 use super::{
     Context,
-    vocabulary::{Args, Asking, Points, Report, counted, optional, text},
+    vocabulary::{Args, Asking, Points, Report, counted, hide_empty_columns, optional, text},
 };
 use crate::{
     Result,
