@@ -34,22 +34,9 @@ enum Command {
     Summary(report::summary::Args),
     /// Work of devices: kernels, copies and fills; busy and idle time, and why
     Kernels(report::kernels::Args),
-    /// What was allocated and not released, what devices and pools used, host memory
-    Memory(report::vocabulary::Args),
-    /// Counters and gauges by name
-    Counters(report::vocabulary::Args),
-    /// What went wrong: first, last, how often, and what the last one said
-    Errors(report::vocabulary::Args),
-    /// Calls by function: waiting, encoding, running, decoding
-    Calls(report::vocabulary::Args),
-    /// Worker pools: waits, busy time, depth of the queue
-    Pool(report::vocabulary::Args),
-    /// Steps, loss, learning rate, tokens a second
-    Training(report::vocabulary::Args),
-    /// Hits and misses by cache
-    Caches(report::vocabulary::Args),
-    /// A query over the tables of the trace (Polars SQL)
-    Sql(report::sql::Args),
+    #[cfg(feature = "sql")]
+    #[command(flatten)]
+    Query(report::queries::Command),
     /// What the file is and where it comes from
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
@@ -72,14 +59,8 @@ impl Cli {
             Command::Spans(args) => report::spans::run(args)?,
             Command::Kernels(args) => report::kernels::run(args)?,
             Command::Summary(args) => report::summary::run(args)?,
-            Command::Memory(args) => report::memory::run(args)?,
-            Command::Counters(args) => report::counters::run(args)?,
-            Command::Errors(args) => report::errors::run(args)?,
-            Command::Calls(args) => report::calls::run(args)?,
-            Command::Pool(args) => report::pool::run(args)?,
-            Command::Training(args) => report::training::run(args)?,
-            Command::Caches(args) => report::caches::run(args)?,
-            Command::Sql(args) => report::sql::run(args)?,
+            #[cfg(feature = "sql")]
+            Command::Query(command) => command.run()?,
             Command::Info(args) => report::info::run(args)?,
             Command::Check(args) => {
                 let (common, document, verdict) = report::check::run(args)?;

@@ -7,10 +7,10 @@
 //!                        ^ filter
 //! ```
 //!
-//! - [`load`] opens traces and gives them one dictionary; `load::tables` is the only
-//!   place that names the columns of the tables that SQL sees.
+//! - [`load`] opens traces and gives them one dictionary.
 //! - [`scan`] decodes chunks in parallel and shows them to visitors.
-//! - [`query`] asks Polars: SQL over those tables.
+//! - `tables` is the only place that names the columns of the tables that SQL sees,
+//!   and `query` asks Polars about them; both need the feature `sql`.
 //! - [`summary`] is the kernel: sums, self time and exact percentiles by group.
 //! - [`device`] is work of GPUs: busy and idle, launches, what kernels do.
 //! - [`report`] has one file per subcommand; each turns a question into a
@@ -28,9 +28,12 @@ pub mod filter;
 pub mod load;
 pub mod output;
 mod progress;
+#[cfg(feature = "sql")]
 pub mod query;
 pub mod report;
 pub mod scan;
 pub mod summary;
+#[cfg(feature = "sql")]
+pub mod tables;
 
 pub use error::{Error, Exit, Result};

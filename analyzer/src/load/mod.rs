@@ -4,13 +4,6 @@
 //! Files are read with `pread` into buffers of our own: a map of a file that
 //! somebody truncates would end the process.
 
-mod budget;
-mod fill;
-pub(crate) mod gather;
-mod listings;
-mod rows;
-pub mod tables;
-
 use std::{
     collections::HashMap,
     fs::File,
@@ -19,8 +12,6 @@ use std::{
 };
 
 use ringscope_format::{Source, Trace, TrackKind};
-
-pub use self::{budget::Budget, gather::Scope};
 
 use crate::{Error, Result};
 

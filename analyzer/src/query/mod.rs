@@ -18,13 +18,9 @@ use polars::{
 
 use crate::{
     Error, Result,
-    load::{
-        Budget, Scope,
-        gather::Gathering,
-        tables::{TABLES, TableSpec},
-    },
     output::{Table, shorten_middle, shown},
     report::Context,
+    tables::{Budget, Scope, TABLES, TableSpec, gather::Gathering},
 };
 
 /// Tables, and a way to ask about them.

@@ -8,7 +8,7 @@ use polars::sql::extract_table_identifiers;
 use super::sql_error;
 use crate::{
     Result,
-    load::tables::{TableSpec, Wanted},
+    tables::{TableSpec, Wanted},
 };
 
 /// The tables that the queries read, with the columns that they mention.

@@ -2,24 +2,17 @@
 //! a [`Document`]; printing is somebody else's business.
 
 pub mod about;
-pub mod caches;
-pub mod calls;
 pub mod check;
-pub mod counters;
-pub mod errors;
 mod hints;
 mod in_flight;
 pub mod info;
 pub mod kernels;
-pub mod memory;
 pub mod overview;
 mod own_cost;
-pub mod pool;
+#[cfg(feature = "sql")]
+pub mod queries;
 pub mod spans;
-pub mod sql;
 pub mod summary;
-pub mod training;
-pub mod vocabulary;
 
 use crate::{
     Result,

@@ -6,7 +6,7 @@
 use clap::ValueEnum;
 use ringscope_format::RecordingState;
 
-use super::{Context, about, hints, in_flight, own_cost::OwnCost, spans};
+use super::{Context, about, hints, in_flight, kernels, own_cost::OwnCost, spans};
 use crate::{
     Result,
     cli::{CATEGORIES, Common},
@@ -40,6 +40,14 @@ enum Section {
     Categories,
     /// Spans by name
     Spans,
+    /// Work of devices
+    Kernels,
+    /// What was allocated and not released
+    Memory,
+    /// Counters and gauges
+    Counters,
+    /// What went wrong
+    Errors,
     /// What was open when the recording ended
     InFlight,
     /// What stands out, and where to look next
@@ -61,6 +69,10 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     if wants(Section::Spans) && !table.rows.is_empty() {
         parts.push(Part::Table(table));
     }
+    if wants(Section::Kernels) {
+        parts.extend(kernels::section(&context, limit)?.unwrap_or_default());
+    }
+    parts.extend(points(&context, &wants)?);
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }
@@ -69,6 +81,25 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     }
     let document = context.document("ringscope.report/1", parts);
     Ok((context.common, document))
+}
+
+/// Memory, counters and errors.
+#[cfg(feature = "sql")]
+fn points(context: &Context, wants: &impl Fn(Section) -> bool) -> Result<Vec<Part>> {
+    let sections = [Section::Memory, Section::Counters, Section::Errors];
+    if !sections.iter().any(|&section| wants(section)) {
+        return Ok(Vec::new());
+    }
+    let parts = super::queries::sections(context)?;
+    let wanted = sections.into_iter().zip(parts).filter(|(section, _)| wants(*section));
+    Ok(wanted.flat_map(|(_, parts)| parts).collect())
+}
+
+/// Memory, counters and errors are queries, and this build has none.
+#[cfg(not(feature = "sql"))]
+fn points(context: &Context, _: &impl Fn(Section) -> bool) -> Result<Vec<Part>> {
+    let _ = context;
+    Ok(Vec::new())
 }
 
 /// What, where, when, how long; and what is missing, before any figure.

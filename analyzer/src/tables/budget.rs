@@ -1,7 +1,7 @@
 //! How much memory tables may take: they are the one thing whose size grows
 //! with the trace.
 
-use super::tables::Wanted;
+use super::Wanted;
 use crate::{
     Error, Result,
     output::{Cell, bytes, count},

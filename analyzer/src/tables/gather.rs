@@ -15,16 +15,16 @@ use polars::prelude::DataFrame;
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
 use super::{
-    Loaded, Traces,
+    TableName, Wanted,
     budget::Budget,
     fill::{Filled, Filling, find_launches},
     listings,
     rows::Dictionaries,
-    tables::{TableName, Wanted},
 };
 use crate::{
     Result,
     filter::Sieve,
+    load::{Loaded, Traces},
     scan::{Unreadable, Visitor, scan},
 };
 

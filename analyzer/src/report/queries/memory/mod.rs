@@ -17,8 +17,8 @@ use super::{
 use crate::{
     Result,
     cli::Common,
-    load::Scope,
     output::{Cell, Column, Document, Part, Table},
+    tables::Scope,
 };
 
 pub(super) const REPORT: Report = Report {

@@ -9,8 +9,11 @@ use polars::prelude::{
 };
 use ringscope_format::{EventDetails, Kind, LinkRole, OwnedValue, Status};
 
-use super::{Loaded, Traces, tables::Wanted};
-use crate::Result;
+use super::Wanted;
+use crate::{
+    Result,
+    load::{Loaded, Traces},
+};
 
 /// Every text that a column can hold without being dynamic.
 pub(super) struct Dictionaries {

@@ -5,9 +5,9 @@ use super::vocabulary::{Args, Asking, Report, counted, optional, text};
 use crate::{
     Result,
     cli::Common,
-    load::Scope,
     output::{Cell, Column, Document, Part, Table},
     report::spans::percent,
+    tables::Scope,
 };
 
 pub(super) const REPORT: Report = Report {

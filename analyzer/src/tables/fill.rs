@@ -6,13 +6,13 @@ use polars::prelude::DataFrame;
 use ringscope_format::{Batch, ChunkInfo, Kind, OwnedValue, ValueType, parse_slots};
 
 use super::{
-    Loaded,
+    TableName, Wanted,
     gather::{Counted, Plan, belongs},
     rows::{EventRows, FieldRows},
-    tables::{TableName, Wanted},
 };
 use crate::{
     Result,
+    load::Loaded,
     scan::{Piece, Visitor},
 };
 

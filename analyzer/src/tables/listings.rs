@@ -4,8 +4,8 @@
 use polars::prelude::{DataFrame, IntoColumn, NamedFrom, NewChunkedArray, Series, StringChunked};
 use ringscope_format::TrackKind;
 
-use super::{Traces, tables::Wanted};
-use crate::Result;
+use super::Wanted;
+use crate::{Result, load::Traces};
 
 /// The table `names`.
 pub(super) fn names(traces: &Traces, wanted: &Wanted) -> Result<DataFrame> {

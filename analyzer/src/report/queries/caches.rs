@@ -6,8 +6,8 @@ use super::vocabulary::{Args, Asking, Report, counted, optional, text};
 use crate::{
     Result,
     cli::Common,
-    load::Scope,
     output::{Cell, Column, Document, Floor, Part, Table, sparkline},
+    tables::Scope,
 };
 
 pub(super) const REPORT: Report = Report {

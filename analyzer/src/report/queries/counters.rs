@@ -11,10 +11,10 @@ use super::vocabulary::{
 use crate::{
     Result,
     cli::Common,
-    load::Scope,
     output::{Cell, Column, Document, Floor, Part, Table, sparkline},
     query::{Answer, unit_cell},
     report::Context,
+    tables::Scope,
 };
 
 pub(super) const REPORT: Report = Report {

@@ -6,9 +6,9 @@ use super::Context;
 use crate::{
     Error, Result,
     cli::Common,
-    load::{Budget, Scope, tables::TABLES},
     output::{Cell, Column, Document, Table, count},
     query::Database,
+    tables::{Budget, Scope, TABLES},
 };
 
 /// Rows that people get unasked.

@@ -5,8 +5,8 @@ use super::vocabulary::{Args, Asking, Report, counted, hide_empty_columns, optio
 use crate::{
     Result,
     cli::Common,
-    load::Scope,
     output::{Cell, Column, Document, Floor, Part, Table, sparkline},
+    tables::Scope,
 };
 
 pub(super) const REPORT: Report = Report {

@@ -7,13 +7,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, spans::percentile_key, sql::parse_bytes};
+use super::{Context, percentile_key, sql::parse_bytes};
 use crate::{
     Result,
     cli::Common,
-    load::{Budget, Scope},
     output::{Cell, Column, Document, Part, Selection, Table},
     query::{Answer, Database},
+    tables::{Budget, Scope},
 };
 
 /// Options of these reports.

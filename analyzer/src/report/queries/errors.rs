@@ -9,9 +9,9 @@ use super::vocabulary::{Args, Asking, Points, Report, counted, optional, text};
 use crate::{
     Result,
     cli::Common,
-    load::Scope,
     output::{Cell, Column, Document, Part, Table},
     report::Context,
+    tables::Scope,
 };
 
 pub(super) const REPORT: Report = Report {
