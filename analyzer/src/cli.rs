@@ -30,7 +30,15 @@ enum Command {
     Report(report::overview::Args),
     /// Spans by name: how often, how long, how much of it their own
     Spans(report::spans::Args),
-    /// The same for machines: every name, every column, JSON unless told otherwise
+    /// Spans under the spans that they ran in
+    Tree(report::tree::Args),
+    /// What each thread and queue did with its time; of several traces, which is behind
+    Threads(report::threads::Args),
+    /// The longest spans and kernels: what they ran in, what ran in them and beside them
+    Slow(report::slow::Args),
+    /// How the durations of a name are distributed
+    Hist(report::hist::Args),
+    /// Spans by name for machines: every name, every column, JSON unless told otherwise
     Summary(report::summary::Args),
     /// Work of devices: kernels, copies and fills; busy and idle time, and why
     Kernels(report::kernels::Args),
@@ -58,6 +66,10 @@ impl Cli {
             Command::Report(args) => report::overview::run(args)?,
             Command::Spans(args) => report::spans::run(args)?,
             Command::Kernels(args) => report::kernels::run(args)?,
+            Command::Tree(args) => report::tree::run(args)?,
+            Command::Threads(args) => report::threads::run(args)?,
+            Command::Hist(args) => report::hist::run(args)?,
+            Command::Slow(args) => report::slow::run(args)?,
             Command::Summary(args) => report::summary::run(args)?,
             #[cfg(feature = "sql")]
             Command::Query(command) => command.run()?,

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use ringscope_format::{Batch, Columns, Kind};
 
 use crate::{Error, Result, load::Loaded};
 
@@ -170,6 +171,27 @@ impl Sieve {
     #[inline]
     pub fn takes_duration(&self, ticks: u64) -> bool {
         self.duration.as_ref().is_none_or(|range| range.contains(&ticks))
+    }
+
+    /// Whether the `at`-th record is in. Takes the columns that [`Self::columns`] tells.
+    #[inline]
+    pub fn takes_record(&self, batch: &Batch, at: usize) -> bool {
+        let is_timed = Kind(batch.kind[at]).is_timed();
+        let duration = || (batch.value[at] as i64).max(0) as u64;
+        (self.names.is_none() || self.takes_name(batch.name[at]))
+            && (self.tracks.is_none() || self.takes_track(batch.track[at]))
+            && (self.start.is_none() || self.takes_start(batch.start[at]))
+            && (self.duration.is_none() || !is_timed || self.takes_duration(duration()))
+    }
+
+    /// Columns that decide whether a record is in.
+    pub fn columns(&self) -> Columns {
+        let needed = |needed: bool, column| if needed { column } else { Columns::NONE };
+        Columns::KIND
+            | needed(self.names.is_some(), Columns::NAME)
+            | needed(self.tracks.is_some(), Columns::TRACK)
+            | needed(self.start.is_some(), Columns::START)
+            | needed(self.duration.is_some(), Columns::VALUE)
     }
 
     /// Whether a name is in.

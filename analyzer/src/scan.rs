@@ -3,13 +3,15 @@
 //! Chunks are cut into *pieces*: runs of neighbours in one trace. Workers take
 //! pieces in turn and show each chunk of a piece to their visitor, last chunk
 //! first, because whoever follows nesting wants parents before children, and a
-//! parent is recorded after its children.
+//! parent is recorded after its children. Whoever needs every ancestor of every
+//! span, and so all chunks of a trace in one order, reads [`backwards`].
 
 use std::{
     ops::Range,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     thread,
 };
@@ -23,7 +25,7 @@ use crate::{
 };
 
 /// Chunks in a piece: enough that what happens once a piece does not matter.
-const CHUNKS_IN_A_PIECE: usize = 32;
+pub(crate) const CHUNKS_IN_A_PIECE: usize = 32;
 
 /// A run of chunks of one trace.
 #[derive(Clone, Debug)]
@@ -74,9 +76,10 @@ pub struct Scanned<V> {
 pub fn pieces(traces: &Traces) -> Vec<Piece> {
     let of_one = |(trace, loaded): (usize, &Loaded)| {
         let chunks = loaded.trace.chunks().len();
+        let size = traces.chunks_in_a_piece.max(1);
         (0..chunks)
-            .step_by(CHUNKS_IN_A_PIECE)
-            .map(move |from| Piece { trace, chunks: from..(from + CHUNKS_IN_A_PIECE).min(chunks) })
+            .step_by(size)
+            .map(move |from| Piece { trace, chunks: from..(from + size).min(chunks) })
     };
     traces.list.iter().enumerate().flat_map(of_one).collect()
 }
@@ -132,4 +135,50 @@ pub fn scan<V: Visitor>(
     progress.finish();
     let unreadable = unreadable.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(Scanned { visitors, unreadable })
+}
+
+/// Decoded chunks that may wait for the reader of [`backwards`].
+const AHEAD: usize = 2;
+
+/// Shows every chunk of each trace in turn, last chunk first, with the index of
+/// the trace and of the chunk. One thread decodes while the caller's looks.
+pub(crate) fn backwards(
+    traces: &Traces,
+    columns: Columns,
+    what: &str,
+    mut look: impl FnMut(usize, usize, &Batch),
+) -> Vec<Unreadable> {
+    let progress = Progress::new(what, traces.events());
+    let mut unreadable = Vec::new();
+    let (to_look, decoded) = mpsc::sync_channel::<(usize, usize, Option<String>, Batch)>(AHEAD);
+    let (to_fill, used) = mpsc::channel();
+    // The reader holds one, and the decoder another.
+    (0..AHEAD + 2).for_each(|_| drop(to_fill.send(Batch::default())));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for (trace, loaded) in traces.list.iter().enumerate() {
+                let chunks = loaded.trace.chunks().iter().enumerate().rev();
+                for (at, chunk) in chunks.filter(|(_, chunk)| chunk.events > 0) {
+                    let Ok(mut batch) = used.recv() else { return };
+                    let failed = loaded.trace.decode_into(chunk, columns, &mut batch).err();
+                    let message = failed.map(|error| error.to_string());
+                    if to_look.send((trace, at, message, batch)).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        for (trace, at, failed, batch) in decoded {
+            let events = u64::from(traces.list[trace].trace.chunks()[at].events);
+            progress.advance(events);
+            match failed {
+                None => look(trace, at, &batch),
+                Some(message) => unreadable.push(Unreadable { trace, message, events }),
+            }
+            // The decoder may be done and gone.
+            drop(to_fill.send(batch));
+        }
+    });
+    progress.finish();
+    unreadable
 }

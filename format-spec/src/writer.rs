@@ -174,7 +174,8 @@ impl<W: Write + Seek> TraceWriter<W> {
         Ok(self.out)
     }
 
-    fn end_chunk(&mut self) -> Result<(), Error> {
+    /// Ends a chunk before it is full: what comes next can be read without it.
+    pub fn end_chunk(&mut self) -> Result<(), Error> {
         let content = &mut self.content;
         if !content.names.is_empty() {
             self.chunks += 1;

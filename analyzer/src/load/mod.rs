@@ -13,7 +13,7 @@ use std::{
 
 use ringscope_format::{Source, Trace, TrackKind};
 
-use crate::{Error, Result};
+use crate::{Error, Result, scan::CHUNKS_IN_A_PIECE};
 
 /// Where the bytes of a trace are.
 #[derive(Debug)]
@@ -78,6 +78,8 @@ pub struct Traces {
     pub list: Vec<Loaded>,
     /// Every distinct name of all of them.
     pub names: Vec<String>,
+    /// How many chunks a worker takes at once. No answer depends on it.
+    pub chunks_in_a_piece: usize,
 }
 
 impl Traces {
@@ -90,7 +92,7 @@ impl Traces {
             list.push(open_one(path, &mut names)?);
         }
         name_apart(&mut list);
-        Ok(Traces { list, names: names.texts })
+        Ok(Traces { list, names: names.texts, chunks_in_a_piece: CHUNKS_IN_A_PIECE })
     }
 
     /// Events in all of them.

@@ -29,6 +29,7 @@ fn plain(cell: &Cell) -> String {
         Cell::None => String::new(),
         Cell::Text(text) => quoted(text).into_owned(),
         Cell::Count(n) => n.to_string(),
+        Cell::Json(value) => quoted(&value.to_string()).into_owned(),
         Cell::Ns(value) | Cell::Bytes(value) | Cell::Percent(value) | Cell::Number(value) => {
             value.to_string()
         }

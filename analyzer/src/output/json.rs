@@ -40,18 +40,20 @@ fn row_object(table: &Table, row: &[Cell]) -> Value {
     Value::Object(pairs.map(|(column, cell)| (column.key.clone(), value(cell))).collect())
 }
 
-/// Whole numbers are written whole; what JSON cannot say is null.
+/// What JSON cannot say is null.
 fn value(cell: &Cell) -> Value {
     match cell {
         Cell::None => Value::Null,
         Cell::Text(text) => text.as_str().into(),
         Cell::Count(n) => (*n).into(),
+        Cell::Json(value) => value.clone(),
         Cell::Ns(value) | Cell::Bytes(value) | Cell::Percent(value) | Cell::Number(value) => {
-            if *value == value.trunc() && value.abs() < 9e15 {
-                (*value as i64).into()
-            } else {
-                (*value).into()
-            }
+            number(*value)
         }
     }
+}
+
+/// A number, a whole one written whole.
+pub(crate) fn number(value: f64) -> Value {
+    if value == value.trunc() && value.abs() < 9e15 { (value as i64).into() } else { value.into() }
 }

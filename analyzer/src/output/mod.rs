@@ -13,6 +13,7 @@ mod table;
 
 use std::io::{self, Write};
 
+pub(crate) use self::json::number as json_number;
 pub use self::{
     readable::{TimeUnit, bytes, count, date, duration, shorten_middle, shown},
     rows::{Selection, SortKey},
@@ -53,6 +54,8 @@ pub enum Cell {
     Percent(f64),
     /// Any other number.
     Number(f64),
+    /// A list or an object, for machines.
+    Json(serde_json::Value),
 }
 
 impl From<&str> for Cell {

@@ -26,12 +26,12 @@ pub fn duration(ns: f64, unit: TimeUnit) -> String {
     let size = ns.abs();
     let (divisor, name) = match unit {
         TimeUnit::Ns => (1.0, "ns"),
-        TimeUnit::Us => (1e3, "µs"),
+        TimeUnit::Us => (1e3, "us"),
         TimeUnit::Ms => (1e6, "ms"),
         TimeUnit::S => (1e9, " s"),
         // The bounds are where rounding to two decimals would show 1000.00.
         TimeUnit::Auto if size < 999.995 => (1.0, "ns"),
-        TimeUnit::Auto if size < 999_995.0 => (1e3, "µs"),
+        TimeUnit::Auto if size < 999_995.0 => (1e3, "us"),
         TimeUnit::Auto if size < 999_995_000.0 => (1e6, "ms"),
         TimeUnit::Auto => (1e9, " s"),
     };
@@ -103,6 +103,7 @@ pub(super) fn cell(cell: &Cell, unit: TimeUnit) -> String {
         Cell::Bytes(value) => bytes(*value),
         Cell::Percent(percent) => decimals(*percent, 1),
         Cell::Number(value) => number(*value),
+        Cell::Json(value) => shown(&value.to_string()).into_owned(),
     }
 }
 
@@ -164,10 +165,10 @@ mod tests {
         let auto = |ns| duration(ns, TimeUnit::Auto);
         assert_eq!(auto(0.0), "0.00 ns");
         assert_eq!(auto(999.99), "999.99 ns");
-        assert_eq!(auto(999.996), "1.00 µs");
+        assert_eq!(auto(999.996), "1.00 us");
         assert_eq!(auto(1_234_567.0), "1.23 ms");
         assert_eq!(auto(-5e9), "-5.00  s");
-        assert_eq!(duration(1_234_567_890.0, TimeUnit::Us), "1,234,567.89 µs");
+        assert_eq!(duration(1_234_567_890.0, TimeUnit::Us), "1,234,567.89 us");
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn compare(a: &Cell, b: &Cell) -> std::cmp::Ordering {
 
 fn value(cell: &Cell) -> f64 {
     match cell {
-        Cell::None | Cell::Text(_) => f64::NEG_INFINITY,
+        Cell::None | Cell::Text(_) | Cell::Json(_) => f64::NEG_INFINITY,
         Cell::Count(n) => *n as f64,
         Cell::Ns(value) | Cell::Bytes(value) | Cell::Percent(value) | Cell::Number(value) => *value,
     }

@@ -2,17 +2,26 @@
 //! a [`Document`]; printing is somebody else's business.
 
 pub mod about;
+mod branches;
 pub mod check;
+mod collapse;
 mod hints;
+pub mod hist;
 mod in_flight;
 pub mod info;
 pub mod kernels;
+mod modes;
 pub mod overview;
 mod own_cost;
 #[cfg(feature = "sql")]
 pub mod queries;
+pub mod slow;
 pub mod spans;
+mod stragglers;
 pub mod summary;
+mod surroundings;
+pub mod threads;
+pub mod tree;
 
 use crate::{
     Result,

@@ -2,11 +2,11 @@
 
 use ringscope_format::Kind;
 
-use super::Context;
+use super::{Context, stragglers::stragglers};
 use crate::{
     Result,
     cli::Common,
-    output::{Cell, Column, Document, Table, count},
+    output::{Cell, Column, Document, Format, Part, Table, count},
     summary::{Answer, Group, Key, NO_GROUP, Question},
 };
 
@@ -50,8 +50,13 @@ pub(super) fn is_device_work(kind: Kind) -> bool {
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
     let limit = context.common.limit(USUAL_ROWS);
-    let table = spans(&context, args.by.by == Some(Apart::Trace), limit)?.0;
-    let document = context.document("ringscope.spans/1", vec![crate::output::Part::Table(table)]);
+    let by_trace = args.by.by == Some(Apart::Trace);
+    let mut parts = vec![Part::Table(spans(&context, by_trace, limit)?.0)];
+    // A second table would be in the way of whoever reads the first as CSV.
+    if by_trace && context.common.format() != Format::Csv {
+        parts.extend(stragglers(&context)?.map(Part::Table));
+    }
+    let document = context.document("ringscope.spans/1", parts);
     Ok((context.common, document))
 }
 

@@ -8,7 +8,7 @@ const KEPT: usize = 256;
 
 /// The bucket of a value.
 #[inline(always)]
-pub(super) fn bucket<const BITS: u32>(value: u64) -> usize {
+pub(crate) fn bucket<const BITS: u32>(value: u64) -> usize {
     let small = 1_u64 << BITS;
     if value < small {
         return value as usize;
@@ -18,7 +18,7 @@ pub(super) fn bucket<const BITS: u32>(value: u64) -> usize {
 }
 
 /// The least value of a bucket. One past the last bucket is 2^64, hence the type.
-pub(super) fn floor_of<const BITS: u32>(bucket: usize) -> u128 {
+pub(crate) fn floor_of<const BITS: u32>(bucket: usize) -> u128 {
     let small = 1_usize << BITS;
     if bucket < small {
         return bucket as u128;
@@ -28,7 +28,7 @@ pub(super) fn floor_of<const BITS: u32>(bucket: usize) -> u128 {
 }
 
 /// How many buckets there are.
-pub(super) const fn buckets<const BITS: u32>() -> usize {
+pub(crate) const fn buckets<const BITS: u32>() -> usize {
     (65 - BITS as usize) << BITS
 }
 

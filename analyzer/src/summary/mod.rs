@@ -9,19 +9,28 @@
 //! What a group is, a name, a name in one trace, a thread, a category of kernels,
 //! is the asker's choice.
 
+pub(crate) mod busy;
 mod histogram;
 mod moments;
 pub(crate) mod nesting;
+mod orphans;
+pub(crate) mod paths;
+mod scale;
 mod selection;
 
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
 pub use self::moments::Moments;
-pub(crate) use self::selection::ranks;
 use self::{
     histogram::Histogram,
-    nesting::{Ends, Nesting, Open},
+    nesting::Open,
+    orphans::{Ends, Nesting},
     selection::{Finding, Selection},
+};
+pub(crate) use self::{
+    histogram::{bucket, buckets, floor_of},
+    scale::Scale,
+    selection::ranks,
 };
 use crate::{
     Result,
@@ -87,6 +96,30 @@ pub struct Group {
     pub max_ns: f64,
     /// As asked for; empty of an empty group.
     pub percentiles_ns: Vec<f64>,
+}
+
+impl Group {
+    /// From what was added up, in units of `unit_ns`.
+    pub(crate) fn of(
+        moments: &Moments,
+        children: Option<u128>,
+        percentiles: Vec<f64>,
+        unit_ns: f64,
+    ) -> Self {
+        let ns = |units: f64| units * unit_ns;
+        Self {
+            count: moments.count,
+            errors: moments.errors,
+            total_ns: ns(moments.total as f64),
+            // Siblings of a damaged trace may overlap, and so take more than there is.
+            self_ns: children.map(|children| ns(moments.total.saturating_sub(children) as f64)),
+            mean_ns: ns(moments.mean()),
+            std_ns: ns(moments.std()),
+            min_ns: ns(moments.min as f64),
+            max_ns: ns(moments.max as f64),
+            percentiles_ns: percentiles.into_iter().map(ns).collect(),
+        }
+    }
 }
 
 /// Groups that are too small to be listed, as if they were one.
@@ -160,9 +193,9 @@ impl Question<'_> {
             let group_of = |trace: usize, batch: &Batch, at: usize| {
                 self.take(trace, self.sieve(trace), batch, at).map_or(NO_GROUP, |(group, _)| group)
             };
-            nesting::settle(self.traces, ends, self.columns(), group_of, |trace, group, ticks| {
+            orphans::settle(self.traces, ends, self.columns(), group_of, |trace, group, ticks| {
                 if let Some(children) = sum.children.get_mut(group as usize) {
-                    *children += u128::from(scale.scale(trace, ticks));
+                    *children += scale.scale_sum(trace, ticks);
                 }
             });
         }
@@ -186,25 +219,11 @@ impl Question<'_> {
             selection.absorb(findings);
         }
 
-        let ns = |units: f64| units * scale.unit_ns;
-        let group = |(at, moments): (usize, &Moments)| Group {
-            count: moments.count,
-            errors: moments.errors,
-            total_ns: ns(moments.total as f64),
-            self_ns: sum.children.get(at).map(|&children| {
-                // Children may last longer than a parent that they outlive.
-                ns(moments.total.saturating_sub(children) as f64)
-            }),
-            mean_ns: ns(moments.mean()),
-            std_ns: ns(moments.std()),
-            min_ns: ns(moments.min as f64),
-            max_ns: ns(moments.max as f64),
-            percentiles_ns: self
-                .percentiles
-                .iter()
-                .filter_map(|&it| selection.percentile(at, it, moments.count).map(ns))
-                .collect(),
+        let group = |(at, moments): (usize, &Moments)| {
+            let percentiles = selection.percentiles(at, &self.percentiles, moments.count);
+            Group::of(moments, sum.children.get(at).copied(), percentiles, scale.unit_ns)
         };
+        let ns = |units: f64| units * scale.unit_ns;
         let category =
             |&(count, total): &(u64, u128)| Category { count, total_ns: ns(total as f64) };
         let mut groups: Vec<Group> = sum.moments.iter().enumerate().map(group).collect();
@@ -311,43 +330,6 @@ impl Question<'_> {
 
     fn sieve(&self, trace: usize) -> Option<&Sieve> {
         self.sieves.get(trace).filter(|sieve| !sieve.is_open())
-    }
-}
-
-/// Ticks of traces with different clocks are brought to one unit before they are
-/// compared: a picosecond. A single clock's ticks stay as they are.
-pub(crate) struct Scale {
-    pub(crate) unit_ns: f64,
-    per_tick: Vec<Option<f64>>,
-}
-
-impl Scale {
-    pub(crate) fn of(traces: &Traces) -> Self {
-        let ratios: Vec<f64> =
-            traces.list.iter().map(|loaded| loaded.trace.clock().ns_per_tick()).collect();
-        match ratios.split_first() {
-            Some((first, rest)) if rest.iter().any(|ratio| ratio != first) => Self {
-                unit_ns: 1e-3,
-                per_tick: ratios.iter().map(|ratio| Some(ratio * 1e3)).collect(),
-            },
-            first => Self {
-                unit_ns: first.map_or(1.0, |(first, _)| *first),
-                per_tick: vec![None; ratios.len()],
-            },
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn scale(&self, trace: usize, ticks: u64) -> u64 {
-        match self.per_tick[trace] {
-            None => ticks,
-            Some(per_tick) => (ticks as f64 * per_tick).round() as u64,
-        }
-    }
-
-    /// Bounds in nanoseconds as the least value above each.
-    fn units(&self, bounds_ns: &[f64]) -> Vec<u64> {
-        bounds_ns.iter().map(|ns| (ns / self.unit_ns).ceil() as u64).collect()
     }
 }
 

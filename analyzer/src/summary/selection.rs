@@ -204,6 +204,13 @@ impl Selection {
     }
 }
 
+impl Selection {
+    /// All of `percentiles` of a group; none of an empty one.
+    pub(super) fn percentiles(&self, group: usize, percentiles: &[f64], count: u64) -> Vec<f64> {
+        percentiles.iter().filter_map(|&it| self.percentile(group, it, count)).collect()
+    }
+}
+
 impl Target {
     fn finding(&self) -> Finding {
         if self.inside <= COLLECTED {

@@ -59,7 +59,7 @@ fn rows_and_units_are_as_asked_for() {
         ["spans", "run.trace", "--sort", "name", "--time-unit", "us", "--columns", "name,max_ns"];
     let text = analyze(dir.path(), &arguments).clean();
     let lines: Vec<&str> = text.lines().skip(2).map(str::trim).collect();
-    assert_eq!(lines, ["decode  1,000.00 µs", "load    5,000.00 µs", "token   1,500.00 µs"]);
+    assert_eq!(lines, ["decode  1,000.00 us", "load    5,000.00 us", "token   1,500.00 us"]);
     let wrong = analyze(dir.path(), &["spans", "run.trace", "--sort", "wrong"]).refusal();
     assert!(wrong.starts_with("analyze: no column \"wrong\"; there are name, count,"), "{wrong}");
 }

@@ -77,16 +77,16 @@ fn people_see_kernels_by_time_and_what_the_device_did() {
     let expected = "\
 Kernels, copies and fills
   time %  cum %      total  count       mean        p50       p95       p99       max      delay  delay p95  kind        name
-    64.5   64.5    2.00 µs      3  666.67 ns  400.00 ns   1.12 µs   1.18 µs   1.20 µs  600.00 ns  970.00 ns  gemm        lib::gemm_kernel
-    32.3   96.8    1.00 µs      1    1.00 µs    1.00 µs   1.00 µs   1.00 µs   1.00 µs  900.00 ns  900.00 ns  all-reduce  ncclDevKernel_AllReduce_Sum
+    64.5   64.5    2.00 us      3  666.67 ns  400.00 ns   1.12 us   1.18 us   1.20 us  600.00 ns  970.00 ns  gemm        lib::gemm_kernel
+    32.3   96.8    1.00 us      1    1.00 us    1.00 us   1.00 us   1.00 us   1.00 us  900.00 ns  900.00 ns  all-reduce  ncclDevKernel_AllReduce_Sum
      3.2  100.0  100.00 ns      3   33.33 ns   10.00 ns  82.00 ns  88.40 ns  90.00 ns   10.00 ns   10.00 ns              (3 others)
   all of them: --limit 0; 2 of 7 without a launch on record, so without a delay
 
 Devices
   device  queue           count     span  busy %  idle %  host-bound %  kernel-wait %  other %  overlap %  comm %  comm hidden %
-  0       all                 7  5.11 µs    56.8    43.2          31.3            0.2     11.7        3.9    19.6           20.0
-  0       GPU 0 stream 7      6  5.11 µs    41.1    58.9          33.5            0.0     25.4        0.0     0.0
-  0       GPU 0 stream 9      1  1.00 µs   100.0     0.0           0.0            0.0      0.0        0.0   100.0
+  0       all                 7  5.11 us    56.8    43.2          31.3            0.2     11.7        3.9    19.6           20.0
+  0       GPU 0 stream 7      6  5.11 us    41.1    58.9          33.5            0.0     25.4        0.0     0.0
+  0       GPU 0 stream 9      1  1.00 us   100.0     0.0           0.0            0.0      0.0        0.0   100.0
   % of the span. Idle before work that was launched too late: host-bound; launched in time, gap < 30 ns: kernel-wait
 ";
     assert_eq!(shown, expected);

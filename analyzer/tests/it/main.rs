@@ -6,9 +6,18 @@ mod device_traces;
 mod device_work;
 mod figures;
 mod formats;
+mod hist;
+mod inference_trace;
 mod kernels;
 mod made;
 mod making;
+mod nested_traces;
 mod overview;
+mod self_time;
+mod slow;
+#[cfg(feature = "sql")]
 mod sql;
+mod threads;
+mod tree;
+#[cfg(feature = "sql")]
 mod vocabulary;

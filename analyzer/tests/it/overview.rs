@@ -4,6 +4,7 @@ use tempfile::tempdir;
 
 use crate::{analyze::analyze, making};
 
+#[cfg(feature = "sql")] // without it there is no section about errors
 #[test]
 fn a_report_says_what_where_how_slow_and_what_stands_out() {
     let dir = tempdir().unwrap();
@@ -30,6 +31,10 @@ Spans
   load        1  5.00 ms  5.00 ms    62.5  5.00 ms  5.00 ms  5.00 ms  5.00 ms  5.00 ms       1
   token       2  3.00 ms  1.00 ms    12.5  1.50 ms  1.50 ms  1.50 ms  1.50 ms  1.50 ms       0
   decode      2  2.00 ms  2.00 ms    25.0  1.00 ms  1.00 ms  1.00 ms  1.00 ms  1.00 ms       0
+
+Errors
+  name  kind  what  count  first at  last at  the last one said
+  load        span      1   0.00 ns  0.00 ns
 
 What stands out
   - `load` takes 62 % of all self time

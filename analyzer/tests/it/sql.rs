@@ -133,7 +133,7 @@ fn a_query_prints_as_a_table_with_units_from_the_names_of_its_columns() {
     let query = "SELECT name, count(*) AS count, sum(dur_ns) AS total_ns, 2048 AS some_bytes \
                  FROM spans GROUP BY name ORDER BY total_ns DESC";
     let expected = "  name         count  total_ns  some_bytes\n  \
-                    step             1   2.00 µs     2.0 KiB\n  \
+                    step             1   2.00 us     2.0 KiB\n  \
                     launch sdpa      1  20.00 ns     2.0 KiB\n";
     assert_eq!(sample().output(&["sql", query]), expected);
     let csv = sample().output(&["sql", query, "--format", "csv", "--limit", "1"]);

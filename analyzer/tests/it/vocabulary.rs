@@ -211,7 +211,7 @@ fn pools_tell_how_long_work_waited() {
     assert_prints(&pool_trace(), &["pool"], "
 Worker pools
   pool    checkouts  wait mean      p50      p95      p99      max  check-ins     busy  busy %  size  depth  crashes  depth over time
-  python          8    3.50 µs  3.50 µs  6.65 µs  6.93 µs  7.00 µs          8  4.00 ms    75.0     4      3        1  ▁▁▁▃▃▃▆▆▆███▁▁▁▃▃▃▆▆▆███
+  python          8    3.50 us  3.50 us  6.65 us  6.93 us  7.00 us          8  4.00 ms    75.0     4      3        1  ▁▁▁▃▃▃▆▆▆███▁▁▁▃▃▃▆▆▆███
   waits are those of checkouts; size, depth: the largest
 ");
 }
@@ -451,9 +451,12 @@ struct Options {
 fn sections_of_the_overview_share_one_load() {
     use clap::Parser;
     use ringscope_analyzer::{
-        load::Budget,
         output::Part,
-        report::{Context, counters, errors, memory, vocabulary::Points},
+        report::{
+            Context,
+            queries::{counters, errors, memory, vocabulary::Points},
+        },
+        tables::Budget,
     };
     let sections = |trace: &Finished| {
         let path = trace.path.to_str().unwrap();

@@ -230,11 +230,11 @@ pub(super) fn text(text: Option<&str>) -> Cell {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{caches, calls, counters, errors, memory, pool, training};
+    use crate::report::queries::{caches, calls, counters, errors, memory, pool, training};
 
     #[test]
     fn every_name_that_a_report_looks_for_is_in_the_document() {
-        let document = include_str!("../../../format-spec/VOCABULARY.md");
+        let document = include_str!("../../../../format-spec/VOCABULARY.md");
         let reports = [
             &caches::REPORT,
             &calls::REPORT,
