@@ -38,7 +38,45 @@ pub(super) enum Histogram<const BITS: u32> {
     /// As they are.
     Few(Vec<u64>),
     /// How many are in each bucket.
-    Many(Box<[u64]>),
+    Many(Counts),
+}
+
+/// How many durations are in each bucket. Counts are narrow, because what is
+/// counted in at random should stay in the cache, and carry what they cannot hold.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    narrow: Box<[u32]>,
+    /// Buckets whose count is 2^32 higher than it looks, once for each time.
+    carried: Vec<usize>,
+}
+
+impl Counts {
+    fn new(buckets: usize) -> Self {
+        Self { narrow: vec![0; buckets].into_boxed_slice(), carried: Vec::new() }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, bucket: usize, more: u32) {
+        let count = &mut self.narrow[bucket];
+        let (sum, carry) = count.overflowing_add(more);
+        *count = sum;
+        if carry {
+            self.carry(bucket);
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self, bucket: usize) {
+        self.carried.push(bucket);
+    }
+
+    /// The counts, bucket by bucket.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+        self.narrow.iter().enumerate().map(|(bucket, &count)| {
+            let carried = self.carried.iter().filter(|&&it| it == bucket).count() as u64;
+            u64::from(count) + (carried << 32)
+        })
+    }
 }
 
 impl<const BITS: u32> Histogram<BITS> {
@@ -49,27 +87,27 @@ impl<const BITS: u32> Histogram<BITS> {
     #[inline(always)]
     pub(super) fn push(&mut self, value: u64) {
         match self {
-            Histogram::Many(counts) => counts[bucket::<BITS>(value)] += 1,
+            Histogram::Many(counts) => counts.add(bucket::<BITS>(value), 1),
             Histogram::Few(values) if values.len() < KEPT => values.push(value),
-            Histogram::Few(_) => {
-                self.counts()[bucket::<BITS>(value)] += 1;
-            }
+            Histogram::Few(_) => self.count_one(value),
         }
     }
 
-    /// Turns it into counts.
     #[cold]
-    fn counts(&mut self) -> &mut [u64] {
+    fn count_one(&mut self, value: u64) {
+        self.counts().add(bucket::<BITS>(value), 1);
+    }
+
+    /// Turns it into counts.
+    fn counts(&mut self) -> &mut Counts {
         if let Histogram::Few(values) = self {
-            let mut counts = vec![0; buckets::<BITS>()].into_boxed_slice();
-            for &value in values.iter() {
-                counts[bucket::<BITS>(value)] += 1;
-            }
+            let mut counts = Counts::new(buckets::<BITS>());
+            values.iter().for_each(|&value| counts.add(bucket::<BITS>(value), 1));
             *self = Histogram::Many(counts);
         }
         match self {
             Histogram::Many(counts) => counts,
-            Histogram::Few(_) => &mut [],
+            Histogram::Few(_) => unreachable!("it was turned into counts above"),
         }
     }
 
@@ -80,12 +118,14 @@ impl<const BITS: u32> Histogram<BITS> {
             }
             (_, Histogram::Few(more)) => {
                 let counts = self.counts();
-                more.into_iter().for_each(|value| counts[bucket::<BITS>(value)] += 1);
+                more.into_iter().for_each(|value| counts.add(bucket::<BITS>(value), 1));
             }
             (_, Histogram::Many(more)) => {
-                for (count, more) in self.counts().iter_mut().zip(&more) {
-                    *count += more;
+                let counts = self.counts();
+                for (bucket, &more) in more.narrow.iter().enumerate() {
+                    counts.add(bucket, more);
                 }
+                counts.carried.extend(more.carried);
             }
         }
     }
@@ -117,6 +157,14 @@ mod tests {
         histogram.merge(other);
         let Histogram::Many(counts) = histogram else { panic!("still few") };
         assert_eq!(counts.iter().sum::<u64>(), 1_010);
-        assert_eq!(counts[3], 2);
+        assert_eq!(counts.iter().nth(3), Some(2));
+    }
+
+    #[test]
+    fn counts_past_four_billion_are_carried() {
+        let mut counts = Counts::new(4);
+        (0..3).for_each(|_| counts.add(2, u32::MAX));
+        counts.add(1, 7);
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [0, 7, 3 * u64::from(u32::MAX), 0]);
     }
 }

@@ -15,8 +15,10 @@ mod moments;
 pub(crate) mod nesting;
 mod orphans;
 pub(crate) mod paths;
+mod per_track;
 mod scale;
 mod selection;
+mod taking;
 
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
@@ -26,6 +28,7 @@ use self::{
     nesting::Open,
     orphans::{Ends, Nesting},
     selection::{Finding, Selection},
+    taking::{Taken, Taker},
 };
 pub(crate) use self::{
     histogram::{bucket, buckets, floor_of},
@@ -161,14 +164,15 @@ const MANY_GROUPS: usize = 8_192;
 impl Question<'_> {
     /// Answers it.
     pub fn answer(&self) -> Result<Answer> {
-        if self.groups > MANY_GROUPS { self.answer_with::<2>() } else { self.answer_with::<4>() }
+        if self.groups > MANY_GROUPS { self.answer_with::<2>() } else { self.answer_with::<3>() }
     }
 
     fn answer_with<const BITS: u32>(&self) -> Result<Answer> {
         let scale = Scale::of(self.traces);
+        let taker = Taker::new(self, &scale);
         let looked = scan(self.traces, self.columns(), "reading", || First::<BITS> {
-            question: self,
-            scale: &scale,
+            taker: &taker,
+            taken: Taken::default(),
             moments: vec![Moments::default(); self.groups],
             histograms: vec![
                 Histogram::new();
@@ -191,7 +195,7 @@ impl Question<'_> {
         if self.self_time {
             let ends = std::mem::take(&mut sum.ends);
             let group_of = |trace: usize, batch: &Batch, at: usize| {
-                self.take(trace, self.sieve(trace), batch, at).map_or(NO_GROUP, |(group, _)| group)
+                taker.take(trace, self.sieve(trace), batch, at).unwrap_or(NO_GROUP)
             };
             orphans::settle(self.traces, ends, self.columns(), group_of, |trace, group, ticks| {
                 if let Some(children) = sum.children.get_mut(group as usize) {
@@ -205,12 +209,12 @@ impl Question<'_> {
         for (at, histogram) in sum.histograms.drain(..).enumerate() {
             counted.push((sum.moments[at].count, histogram));
         }
-        let mut selection = Selection::new(&mut counted, &self.percentiles);
+        let mut selection = Selection::<BITS>::new(&mut counted, &self.percentiles);
         drop(counted);
         while !selection.is_complete() {
             let looked = scan(self.traces, self.columns_again(), "percentiles", || Second {
-                question: self,
-                scale: &scale,
+                taker: &taker,
+                taken: Taken::default(),
                 selection: &selection,
                 others: &others,
                 findings: selection.findings(),
@@ -287,47 +291,6 @@ impl Question<'_> {
         columns
     }
 
-    #[inline(always)]
-    fn group(&self, trace: usize, batch: &Batch, at: usize) -> u32 {
-        let id = match self.key {
-            Key::Name => batch.name[at],
-            Key::Track => batch.track[at],
-        };
-        let groups = &self.group_of[trace];
-        match groups.get(id as usize) {
-            Some(&group) => group,
-            None => groups.last().copied().unwrap_or(NO_GROUP),
-        }
-    }
-
-    /// The group and duration in ticks of a record that is in.
-    #[inline(always)]
-    fn take(
-        &self,
-        trace: usize,
-        sieve: Option<&Sieve>,
-        batch: &Batch,
-        at: usize,
-    ) -> Option<(u32, i64)> {
-        if !(self.kinds)(Kind(batch.kind[at])) {
-            return None;
-        }
-        let group = self.group(trace, batch, at);
-        if group == NO_GROUP {
-            return None;
-        }
-        let ticks = batch.value[at] as i64;
-        if let Some(sieve) = sieve
-            && !(sieve.takes_duration(ticks.max(0) as u64)
-                && (!sieve.needs_name() || sieve.takes_name(batch.name[at]))
-                && (!sieve.needs_track() || sieve.takes_track(batch.track[at]))
-                && (!sieve.needs_start() || sieve.takes_start(batch.start[at])))
-        {
-            return None;
-        }
-        Some((group, ticks))
-    }
-
     fn sieve(&self, trace: usize) -> Option<&Sieve> {
         self.sieves.get(trace).filter(|sieve| !sieve.is_open())
     }
@@ -335,8 +298,8 @@ impl Question<'_> {
 
 /// The first look: sums, histograms, nesting.
 struct First<'a, const BITS: u32> {
-    question: &'a Question<'a>,
-    scale: &'a Scale,
+    taker: &'a Taker<'a>,
+    taken: Taken,
     moments: Vec<Moments>,
     histograms: Vec<Histogram<BITS>>,
     /// Time of the children of each group.
@@ -364,84 +327,115 @@ impl<const BITS: u32> First<'_, BITS> {
 impl<const BITS: u32> Visitor for First<'_, BITS> {
     fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
         // Children of a chunk that is out may have parents that are in.
-        self.question.self_time
-            || self
-                .question
+        let question = self.taker.question;
+        question.self_time
+            || question
                 .sieve(trace)
                 .is_none_or(|sieve| sieve.can_start_in(chunk.first_tick, chunk.last_tick))
     }
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
-        let sieve = self.question.sieve(trace);
-        if self.question.self_time {
-            for at in (0..batch.events).rev() {
-                if nesting::nests(batch.kind[at]) {
-                    let taken = self.question.take(trace, sieve, batch, at);
-                    let group = taken.map_or(NO_GROUP, |(group, _)| group);
-                    let span = Open::of(batch, at, group);
-                    let duration = span.duration();
-                    if let Some(parent) = self.nesting.parent(batch.track[at], span)
-                        && parent != NO_GROUP
-                    {
-                        self.children[parent as usize] +=
-                            u128::from(self.scale.scale(trace, duration));
-                    }
-                }
+        self.taker.all(trace, batch, &mut self.taken);
+        if self.taker.question.self_time {
+            self.nest(trace, batch);
+        }
+        self.backwards += self.taken.backwards;
+        // A short loop for each purpose: what such a loop waits for is memory, and
+        // the shorter it is the more records wait at the same time.
+        for (group, value) in self.taken.each() {
+            self.moments[group as usize].push(value);
+        }
+        if !self.histograms.is_empty() {
+            for (group, value) in self.taken.each() {
+                self.histograms[group as usize].push(value);
             }
         }
-        for at in 0..batch.events {
-            let Some((group, ticks)) = self.question.take(trace, sieve, batch, at) else {
-                continue;
-            };
-            self.backwards += u64::from(ticks < 0);
-            let value = self.scale.scale(trace, ticks.max(0) as u64);
-            let moments = &mut self.moments[group as usize];
-            moments.push(value);
-            moments.errors += u64::from(batch.status[at] & 0x0F == Status::ERROR.0);
-            if let Some(histogram) = self.histograms.get_mut(group as usize) {
-                histogram.push(value);
-            }
-            if !self.categories.is_empty() {
-                let at = self.bounds.iter().filter(|&&bound| value >= bound).count();
-                self.categories[at].0 += 1;
-                self.categories[at].1 += u128::from(value);
+        if !self.bounds.is_empty() {
+            self.categorize();
+        }
+        let failed = |at: usize| batch.status[at] & 0x0F == Status::ERROR.0;
+        if (0..batch.events).any(failed) {
+            let sieve = self.taker.question.sieve(trace);
+            let take = |at| self.taker.take(trace, sieve, batch, at);
+            for group in (0..batch.events).filter(|&at| failed(at)).filter_map(take) {
+                self.moments[group as usize].errors += 1;
             }
         }
     }
 
     fn end(&mut self, piece: &Piece) {
-        if self.question.self_time {
+        if self.taker.question.self_time {
             self.ends.push(self.nesting.end(piece));
         }
     }
 }
 
+impl<const BITS: u32> First<'_, BITS> {
+    /// Finds parents, and adds up what their children took.
+    fn nest(&mut self, trace: usize, batch: &Batch) {
+        let Self { taker, taken, nesting, children, .. } = self;
+        let all = (taken.group.len() == batch.events).then_some(taken.group.as_slice());
+        let sieve = taker.question.sieve(trace);
+        for at in (0..batch.events).rev().filter(|&at| nesting::nests(batch.kind[at])) {
+            let group = match all {
+                Some(groups) => groups[at],
+                None => taker.take(trace, sieve, batch, at).unwrap_or(NO_GROUP),
+            };
+            let span = Open::of(batch, at, group);
+            let duration = span.duration();
+            if let Some(parent) = nesting.parent(batch.track[at], span)
+                && parent != NO_GROUP
+            {
+                children[parent as usize] += u128::from(taker.scale.scale(trace, duration));
+            }
+        }
+    }
+
+    /// Sorts durations into performance categories.
+    fn categorize(&mut self) {
+        let Self { taken, bounds, categories, .. } = self;
+        // Nearly all are in the first category, so that is what is left.
+        let mut first = (taken.value.len() as u64, 0_u128);
+        for &value in &taken.value {
+            first.1 += u128::from(value);
+            if value >= bounds[0] {
+                let at = bounds.iter().filter(|&&bound| value >= bound).count();
+                categories[at].0 += 1;
+                categories[at].1 += u128::from(value);
+                first.0 -= 1;
+                first.1 -= u128::from(value);
+            }
+        }
+        categories[0].0 += first.0;
+        categories[0].1 += first.1;
+    }
+}
+
 /// A further look: the values in ranges of interest.
-struct Second<'a> {
-    question: &'a Question<'a>,
-    scale: &'a Scale,
-    selection: &'a Selection,
+struct Second<'a, const BITS: u32> {
+    taker: &'a Taker<'a>,
+    taken: Taken,
+    selection: &'a Selection<BITS>,
     /// Which groups are also noted together, behind the last one.
     others: &'a [bool],
     findings: Vec<Finding>,
 }
 
-impl Visitor for Second<'_> {
+impl<const BITS: u32> Visitor for Second<'_, BITS> {
     fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
-        self.question
-            .sieve(trace)
-            .is_none_or(|sieve| sieve.can_start_in(chunk.first_tick, chunk.last_tick))
+        let sieve = self.taker.question.sieve(trace);
+        sieve.is_none_or(|sieve| sieve.can_start_in(chunk.first_tick, chunk.last_tick))
     }
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
-        let sieve = self.question.sieve(trace);
-        for at in 0..batch.events {
-            if let Some((group, ticks)) = self.question.take(trace, sieve, batch, at) {
-                let value = self.scale.scale(trace, ticks.max(0) as u64);
-                self.selection.note(&mut self.findings, group, value);
-                if self.others.get(group as usize) == Some(&true) {
-                    self.selection.note(&mut self.findings, self.others.len() as u32, value);
-                }
+        let Self { taker, taken, selection, others, findings } = self;
+        taker.all(trace, batch, taken);
+        for (group, value) in taken.each() {
+            selection.note(findings, group, value);
+        }
+        if !others.is_empty() {
+            for (_, value) in taken.each().filter(|(group, _)| others[*group as usize]) {
+                selection.note(findings, others.len() as u32, value);
             }
         }
     }

@@ -2,7 +2,10 @@
 
 /// What is known of a group of durations without sorting them. Unit: that of
 /// what was pushed.
+///
+/// One cache line, since a group's is fetched for every record.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[repr(align(64))]
 pub struct Moments {
     /// How many.
     pub count: u64,
@@ -16,9 +19,8 @@ pub struct Moments {
     pub errors: u64,
     /// The first one. Spread is summed up relative to it, so that durations which
     /// are long and nearly equal keep their digits.
-    pivot: f64,
-    /// Sum of the distances to the pivot, and of their squares.
-    distance: f64,
+    pivot: u64,
+    /// Sum of the squares of the distances to the pivot.
     squares: f64,
 }
 
@@ -27,15 +29,14 @@ impl Moments {
     #[inline(always)]
     pub fn push(&mut self, value: u64) {
         if self.count == 0 {
-            self.pivot = value as f64;
+            self.pivot = value;
             self.min = value;
         }
         self.count += 1;
         self.total += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        let distance = value as f64 - self.pivot;
-        self.distance += distance;
+        let distance = value.abs_diff(self.pivot) as f64;
         self.squares += distance * distance;
     }
 
@@ -49,15 +50,24 @@ impl Moments {
             return;
         }
         // The other's sums, as seen from our pivot.
-        let shift = other.pivot - self.pivot;
+        let shift = other.pivot as f64 - self.pivot as f64;
         let n = other.count as f64;
-        self.squares += other.squares + 2.0 * shift * other.distance + n * shift * shift;
-        self.distance += other.distance + n * shift;
+        self.squares += other.squares + 2.0 * shift * other.distance() + n * shift * shift;
         self.count += other.count;
         self.total += other.total;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.errors += other.errors;
+    }
+
+    /// The sum of the distances to the pivot.
+    fn distance(&self) -> f64 {
+        let pivots = u128::from(self.pivot) * u128::from(self.count);
+        if self.total >= pivots {
+            (self.total - pivots) as f64
+        } else {
+            -((pivots - self.total) as f64)
+        }
     }
 
     /// The mean; 0 of nothing.
@@ -71,7 +81,7 @@ impl Moments {
             return 0.0;
         }
         let n = self.count as f64;
-        let around_mean = self.squares - self.distance * self.distance / n;
+        let around_mean = self.squares - self.distance().powi(2) / n;
         (around_mean / (n - 1.0)).max(0.0).sqrt()
     }
 }

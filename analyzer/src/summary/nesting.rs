@@ -9,9 +9,9 @@
 //! a byte: among spans of depth 255 and more only containment tells, and one
 //! without a duration at the edge of its neighbour counts as inside of it.
 
-use std::collections::HashMap;
-
 use ringscope_format::{Batch, Columns, Kind};
+
+pub(crate) use super::per_track::PerTrack;
 
 /// Depths are cut to a byte; at this one only containment tells.
 pub(super) const DEEPEST: u8 = u8::MAX;
@@ -87,44 +87,5 @@ impl<T> Ancestors<T> {
     /// Outermost first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Open<T>> {
         self.0.iter()
-    }
-}
-
-/// Something for each track. The next record is mostly on the track of the last.
-#[derive(Debug)]
-pub(crate) struct PerTrack<S> {
-    current: Option<(u32, S)>,
-    others: HashMap<u32, S>,
-}
-
-impl<S> Default for PerTrack<S> {
-    fn default() -> Self {
-        Self { current: None, others: HashMap::new() }
-    }
-}
-
-impl<S: Default> PerTrack<S> {
-    #[inline(always)]
-    pub(crate) fn of(&mut self, track: u32) -> &mut S {
-        if self.current.as_ref().is_none_or(|(current, _)| *current != track) {
-            self.change(track);
-        }
-        &mut self.current.get_or_insert_with(|| (track, S::default())).1
-    }
-
-    #[inline(never)]
-    fn change(&mut self, track: u32) {
-        if let Some((before, state)) = self.current.take() {
-            self.others.insert(before, state);
-        }
-        let state = self.others.remove(&track).unwrap_or_default();
-        self.current = Some((track, state));
-    }
-
-    /// All of them, which leaves none.
-    pub(crate) fn take(&mut self) -> HashMap<u32, S> {
-        let mut all = std::mem::take(&mut self.others);
-        all.extend(self.current.take());
-        all
     }
 }

@@ -25,6 +25,11 @@ impl Scale {
         }
     }
 
+    /// Whether this trace's ticks stay as they are.
+    pub(crate) fn keeps(&self, trace: usize) -> bool {
+        self.per_tick[trace].is_none()
+    }
+
     #[inline(always)]
     pub(crate) fn scale(&self, trace: usize, ticks: u64) -> u64 {
         match self.per_tick[trace] {

@@ -2,16 +2,19 @@
 //!
 //! A percentile is the value at a rank, or between the values at two ranks. The
 //! histogram tells in which range of values a rank lies and how many values come
-//! before that range. If the range holds few values they are collected in the next
-//! look at the trace, and sorted. If it holds many, the next look counts them in
-//! 4,096 narrower ranges, and so on: each look narrows a range 4,096 times, and a
+//! before that range. The next look at the trace collects what lies in the range,
+//! or counts how often each value of it occurs, whichever takes less memory: either
+//! way the rank's value is then known. Only where all ranges together would take
+//! more than [`ROOM`], the largest are counted in 4,096 narrower ranges instead, and
+//! the trace is looked at again: each look narrows such a range 4,096 times, and a
 //! range of one value needs none.
 
-use super::histogram::{Histogram, floor_of};
+use super::histogram::{Histogram, bucket, buckets, floor_of};
 
-/// A range with no more values than this is collected.
-const COLLECTED: u64 = 1 << 16;
-/// Into how many ranges one with more is cut.
+/// How many values, or counts, all ranges together may take in one look: 64 MiB
+/// of each worker.
+const ROOM: u64 = 1 << 23;
+/// Into how many ranges one that takes too much is cut.
 const PARTS: u64 = 1 << 12;
 
 /// One range of values with ranks of interest inside.
@@ -24,6 +27,8 @@ pub(super) struct Target {
     /// How many values of the group come before the range, and how many are in it.
     before: u64,
     inside: u64,
+    /// If it is counted, in ranges of two to the power of what; if not, collected.
+    counted_by: Option<u32>,
 }
 
 /// What a worker has found out about one target.
@@ -35,13 +40,18 @@ pub(super) enum Finding {
 
 /// Values at ranks: what is known, and what is still to be looked for.
 #[derive(Debug, Default)]
-pub(super) struct Selection {
+pub(super) struct Selection<const BITS: u32> {
     /// Wanted ranks by group, sorted, with their value once known.
     ranks: Vec<Vec<(u64, Option<u64>)>>,
     /// Sorted by group, then by value; disjoint.
     targets: Vec<Target>,
     /// Where a group's targets begin; one more entry than groups.
     first_target: Vec<u32>,
+    /// Whether a target is in a bucket of the histogram, by group and bucket: most
+    /// values are told from this alone.
+    is_aimed_at: Vec<bool>,
+    /// [`ROOM`], but for tests.
+    room: u64,
 }
 
 /// The two ranks around a percentile of `count` values, and the weight of the
@@ -52,13 +62,14 @@ pub(crate) fn ranks(percentile: f64, count: u64) -> (u64, u64, f64) {
     (below as u64, exact.ceil() as u64, exact - below)
 }
 
-impl Selection {
+impl<const BITS: u32> Selection<BITS> {
     /// Prepares for `percentiles` of every group.
-    pub(super) fn new<const BITS: u32>(
-        groups: &mut [(u64, Histogram<BITS>)],
-        percentiles: &[f64],
-    ) -> Self {
-        let mut selection = Self::default();
+    pub(super) fn new(groups: &mut [(u64, Histogram<BITS>)], percentiles: &[f64]) -> Self {
+        Self::within(ROOM, groups, percentiles)
+    }
+
+    fn within(room: u64, groups: &mut [(u64, Histogram<BITS>)], percentiles: &[f64]) -> Self {
+        let mut selection = Self { room, ..Self::default() };
         for (group, (count, histogram)) in groups.iter_mut().enumerate() {
             let mut wanted: Vec<u64> = Vec::new();
             if *count > 0 {
@@ -80,7 +91,7 @@ impl Selection {
                     }
                 }
                 Histogram::Many(counts) => {
-                    let ranges = counts.iter().enumerate().map(|(at, &count)| {
+                    let ranges = counts.iter().enumerate().map(|(at, count)| {
                         let last = (floor_of::<BITS>(at + 1) - 1) as u64;
                         (floor_of::<BITS>(at) as u64, last, count)
                     });
@@ -112,7 +123,9 @@ impl Selection {
                 if first == last {
                     known[from..to].iter_mut().for_each(|(_, value)| *value = Some(first));
                 } else {
-                    self.targets.push(Target { group, first, last, before, inside });
+                    let counted_by = None;
+                    let target = Target { group, first, last, before, inside, counted_by };
+                    self.targets.push(target);
                 }
             }
             before += inside;
@@ -120,9 +133,33 @@ impl Selection {
     }
 
     fn index(&mut self) {
+        self.share_room();
         self.targets.sort_unstable_by_key(|target| (target.group, target.first));
         let of = |group: usize| self.targets.partition_point(|it| (it.group as usize) < group);
         self.first_target = (0..=self.ranks.len()).map(|group| of(group) as u32).collect();
+        self.is_aimed_at.clear();
+        self.is_aimed_at.resize(self.ranks.len() * buckets::<BITS>(), false);
+        for target in &self.targets {
+            let first = target.group as usize * buckets::<BITS>();
+            let (from, to) = (bucket::<BITS>(target.first), bucket::<BITS>(target.last));
+            self.is_aimed_at[first + from..=first + to].fill(true);
+        }
+    }
+
+    /// Decides how to look for each target, the least demanding ones first.
+    fn share_room(&mut self) {
+        self.targets.sort_unstable_by_key(Target::demand);
+        let mut room = self.room;
+        for target in &mut self.targets {
+            let demand = target.demand();
+            target.counted_by = if demand <= room {
+                (target.width() < target.inside).then_some(0)
+            } else {
+                let bits = 64 - target.width().leading_zeros();
+                Some(bits.saturating_sub(PARTS.trailing_zeros()))
+            };
+            room = room.saturating_sub(demand);
+        }
     }
 
     /// Whether another look at the trace is needed.
@@ -139,6 +176,9 @@ impl Selection {
     #[inline(always)]
     pub(super) fn note(&self, findings: &mut [Finding], group: u32, value: u64) {
         let group = group as usize;
+        if !self.is_aimed_at[group * buckets::<BITS>() + bucket::<BITS>(value)] {
+            return;
+        }
         let range = self.first_target[group] as usize..self.first_target[group + 1] as usize;
         for at in range {
             let target = &self.targets[at];
@@ -204,7 +244,7 @@ impl Selection {
     }
 }
 
-impl Selection {
+impl<const BITS: u32> Selection<BITS> {
     /// All of `percentiles` of a group; none of an empty one.
     pub(super) fn percentiles(&self, group: usize, percentiles: &[f64], count: u64) -> Vec<f64> {
         percentiles.iter().filter_map(|&it| self.percentile(group, it, count)).collect()
@@ -213,13 +253,19 @@ impl Selection {
 
 impl Target {
     fn finding(&self) -> Finding {
-        if self.inside <= COLLECTED {
-            return Finding::Values(Vec::new());
-        }
-        let width = self.last - self.first;
-        let shift = (64 - width.leading_zeros()).saturating_sub(PARTS.trailing_zeros());
-        let counts = vec![0; (width >> shift) as usize + 1].into_boxed_slice();
+        let Some(shift) = self.counted_by else { return Finding::Values(Vec::new()) };
+        let counts = vec![0; (self.width() >> shift) as usize + 1].into_boxed_slice();
         Finding::Counts { shift, counts }
+    }
+
+    /// The distance between its first value and its last.
+    fn width(&self) -> u64 {
+        self.last - self.first
+    }
+
+    /// How many values or counts it takes to know all values in it.
+    fn demand(&self) -> u64 {
+        self.inside.min(self.width().saturating_add(1))
     }
 }
 
@@ -248,11 +294,11 @@ impl Finding {
 mod tests {
     use super::*;
 
-    fn percentiles_of(values: &[u64], wanted: &[f64]) -> (Vec<f64>, u32) {
+    fn percentiles_of(values: &[u64], wanted: &[f64], room: u64) -> (Vec<f64>, u32) {
         let mut histogram = Histogram::<5>::new();
         values.iter().for_each(|&value| histogram.push(value));
         let count = values.len() as u64;
-        let mut selection = Selection::new(&mut [(count, histogram)], wanted);
+        let mut selection = Selection::<5>::within(room, &mut [(count, histogram)], wanted);
         let mut looks = 0;
         while !selection.is_complete() {
             let mut findings = vec![selection.findings(), selection.findings()];
@@ -286,20 +332,25 @@ mod tests {
                     state >> (state >> 58)
                 })
                 .collect();
-            let (found, _) = percentiles_of(&values, &wanted);
-            for (found, &percentile) in found.iter().zip(&wanted) {
-                assert_eq!(*found, naive(&values, percentile), "p{percentile} of {count}");
+            for room in [ROOM, 100, 0] {
+                let (found, _) = percentiles_of(&values, &wanted, room);
+                for (found, &percentile) in found.iter().zip(&wanted) {
+                    assert_eq!(*found, naive(&values, percentile), "p{percentile} of {count}");
+                }
             }
         }
     }
 
     #[test]
-    fn many_values_in_a_narrow_range_are_counted_not_collected() {
+    fn what_finds_no_room_takes_more_looks_and_is_as_exact() {
         let wide: Vec<u64> = (0..200_000_u64).map(|i| (1 << 40) + i * 7_919 % 1_000_003).collect();
-        let (found, looks) = percentiles_of(&wide, &[50.0, 99.0]);
-        assert_eq!(found, [naive(&wide, 50.0), naive(&wide, 99.0)]);
+        let expected = vec![naive(&wide, 50.0), naive(&wide, 99.0)];
+        let in_one = percentiles_of(&wide, &[50.0, 99.0], ROOM);
+        assert_eq!(in_one, (expected.clone(), 1));
+        let (found, looks) = percentiles_of(&wide, &[50.0, 99.0], 1_000);
+        assert_eq!(found, expected);
         assert!(looks >= 2);
         let equal = vec![123_456_789; 200_000];
-        assert_eq!(percentiles_of(&equal, &[50.0]).0, [123_456_789.0]);
+        assert_eq!(percentiles_of(&equal, &[50.0], 0).0, [123_456_789.0]);
     }
 }
