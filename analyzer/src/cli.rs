@@ -201,6 +201,15 @@ impl Common {
         }
     }
 
+    /// Whether a column may be shown or sorted by: what cannot be need not be
+    /// worked out.
+    pub fn needs(&self, key: &str) -> bool {
+        let usual_ones = self.columns.iter().all(|column| column.starts_with('+'));
+        let is_named = |column: &String| column.trim_start_matches('+') == key;
+        let sort = self.sort.as_deref().map(Selection::parse_sort).unwrap_or_default();
+        usual_ones || self.columns.iter().any(is_named) || sort.iter().any(|by| by.column == key)
+    }
+
     /// Columns and order as asked for.
     pub fn selection(&self) -> Selection {
         Selection {

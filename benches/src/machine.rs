@@ -53,8 +53,13 @@ impl Machine {
 /// The version of a crate in the lock file this binary was built with. Of
 /// several, the last, which cargo sorts as the newest.
 pub(crate) fn crate_version(name: &str) -> Option<&'static str> {
+    version_in(LOCK_FILE, name)
+}
+
+/// The same in any lock file.
+pub(crate) fn version_in(lock_file: &'static str, name: &str) -> Option<&'static str> {
     let package = format!("name = \"{name}\"");
-    let mut lines = LOCK_FILE.lines();
+    let mut lines = lock_file.lines();
     let mut version = None;
     while let Some(line) = lines.next() {
         if line == package {

@@ -4,6 +4,7 @@
 //! Nothing here is a pass or a fail beyond what a figure takes for granted: a
 //! run whose spans were lost, or whose traces did not open, exits with 1.
 
+mod analyze;
 mod child;
 mod counter;
 mod crash;
@@ -11,6 +12,7 @@ mod floor;
 mod machine;
 mod process_cost;
 mod quantile;
+mod random;
 mod record;
 
 use std::path::PathBuf;
@@ -42,6 +44,14 @@ enum What {
         /// Repeat a run that printed this seed
         #[arg(long)]
         seed: Option<u64>,
+    },
+    /// Reading a large trace, here and as Parquet with Polars
+    Analyze {
+        #[command(flatten)]
+        options: Options,
+        /// How many records the trace has [default: 100 million, 10 million if quick]
+        #[arg(long)]
+        records: Option<u64>,
     },
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
@@ -87,6 +97,7 @@ fn main() -> ExitCode {
 enum Task {
     Record(record::Task),
     Crash(crash::Load),
+    Analyze(analyze::Run),
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
@@ -103,10 +114,17 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             print(options, &figures, || crash::table(&figures))?;
             Ok(complain(&figures.complaints()))
         }
+        What::Analyze { options, records } => {
+            let scratch = options.scratch()?;
+            let figures = analyze::run(options.quick, *records, scratch.path())?;
+            print(options, &figures, || analyze::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
         What::Child { task, result } => {
             let answer = match serde_json::from_str(task).context("task of a child")? {
                 Task::Record(task) => record::answer(&task, &child::scratch(result))?,
                 Task::Crash(load) => serde_json::to_value(crash::be_killed(&load)?)?,
+                Task::Analyze(run) => serde_json::to_value(analyze::answer(&run)?)?,
             };
             std::fs::write(result, serde_json::to_string(&answer)?)?;
             Ok(ExitCode::SUCCESS)

@@ -125,6 +125,7 @@ impl Labels {
                 .flatten()
                 .all(|&group| group == NO_GROUP || (group as usize) < self.names.len())
         );
+        let (common, percentiles) = (&context.common, &context.common.percentiles);
         Question {
             traces: &context.traces,
             sieves: context.sieves.clone(),
@@ -132,10 +133,14 @@ impl Labels {
             key: self.key,
             group_of: self.group_of.clone(),
             groups: self.names.len(),
-            percentiles: context.common.percentiles.clone(),
-            self_time: true,
+            percentiles: if percentiles.iter().any(|&it| common.needs(&percentile_key(it))) {
+                percentiles.clone()
+            } else {
+                Vec::new()
+            },
+            self_time: common.needs("self_ns") || common.needs("self_percent"),
             top,
-            bounds_ns: context.common.bounds.clone(),
+            bounds_ns: common.bounds.clone(),
         }
     }
 }

@@ -15,7 +15,7 @@ use ringscope::{Recorder, SpanWith, span};
 use serde::{Deserialize, Serialize};
 
 use super::account::{Account, THREADS, Writer};
-use super::random::Random;
+use crate::random::Random;
 
 /// Spans of one level bear its name.
 pub(crate) const NAMES: [&str; 6] = ["session", "request", "batch", "layer", "kernel", "tile"];

@@ -7,7 +7,6 @@
 
 mod account;
 mod load;
-mod random;
 mod trace;
 mod verdict;
 
@@ -26,8 +25,8 @@ use crate::child;
 use crate::counter::TickRate;
 use crate::machine::Machine;
 use crate::quantile::{median, percentile};
+use crate::random::Random;
 use account::Account;
-use random::Random;
 use verdict::Verdict;
 
 pub(crate) use load::{Load, run as be_killed};
