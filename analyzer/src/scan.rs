@@ -4,7 +4,7 @@
 //! pieces in turn and show each chunk of a piece to their visitor, last chunk
 //! first, because whoever follows nesting wants parents before children, and a
 //! parent is recorded after its children. Whoever needs every ancestor of every
-//! span, and so all chunks of a trace in one order, reads [`backwards`].
+//! span, and so all chunks of a trace in one order, reads `backwards`.
 
 use std::{
     ops::Range,

@@ -1,4 +1,4 @@
-//! Asking Polars: SQL over the tables of [`load::tables`](crate::load::tables).
+//! Asking Polars: SQL over the tables of [`tables`](crate::tables).
 //!
 //! A [`Database`] holds the tables that its queries mention and nothing else. Its
 //! size grows with the number of events in its scope, up to its budget.

@@ -3,7 +3,7 @@
 //!
 //! The first look at the trace adds up and draws a rough histogram of each group;
 //! further looks, one as a rule, find the exact values at the ranks that the
-//! percentiles ask for ([`selection`]). Nothing that is held grows with the number
+//! percentiles ask for (`selection`). Nothing that is held grows with the number
 //! of records.
 //!
 //! What a group is, a name, a name in one trace, a thread, a category of kernels,

@@ -8,7 +8,9 @@ mod figures;
 mod formats;
 mod hist;
 mod inference_trace;
+mod kernel;
 mod kernels;
+#[cfg(feature = "sql")]
 mod made;
 mod making;
 mod nested_traces;
