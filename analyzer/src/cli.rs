@@ -297,7 +297,8 @@ fn parse_time(text: &str) -> std::result::Result<f64, String> {
     };
     let number: f64 =
         number.trim().parse().map_err(|_| "not a time, such as 1.5s or 200ms".to_owned())?;
-    if number.is_finite() { Ok(number * ns_in_unit) } else { Err("not a finite time".to_owned()) }
+    let ns = number * ns_in_unit;
+    if ns.is_finite() { Ok(ns) } else { Err("not a finite time".to_owned()) }
 }
 
 #[cfg(test)]

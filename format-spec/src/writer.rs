@@ -14,11 +14,14 @@ use crate::slots::{Link, Value, slots_needed, too_wide, write_slots};
 use crate::tracks::{TrackKind, push_track};
 use crate::twin::write_twin;
 use crate::vitals::{RecordingState, Vitals};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{Seek, SeekFrom, Write};
 
 /// Units in one chunk: larger ones compress no better.
 const UNITS_PER_CHUNK: usize = 16_384;
+/// Bytes from which on a table is not added to: far from the format's limits, and
+/// enough to compress well.
+const TABLE_BYTES: usize = 1 << 20;
 
 /// Writes a trace from its first byte to its last.
 ///
@@ -50,6 +53,11 @@ pub struct TraceWriter<W> {
     out: W,
     encoder: ChunkEncoder,
     content: RawContent,
+    /// Contents with a full table, to be written before `content`: what fills
+    /// tables cannot fail, and so does not write.
+    waiting: VecDeque<RawContent>,
+    /// Of the next data chunk.
+    sequence: u64,
     chunks: u64,
     names: HashMap<String, u32>,
     tracks: u32,
@@ -69,7 +77,9 @@ impl<W: Write + Seek> TraceWriter<W> {
         Ok(Self {
             out,
             encoder: ChunkEncoder::new(header.recording)?,
-            content: RawContent { sequence: 1, ..RawContent::default() },
+            content: RawContent::default(),
+            waiting: VecDeque::new(),
+            sequence: 1,
             chunks: 0,
             names: HashMap::new(),
             tracks: 0,
@@ -93,6 +103,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         let id = self.names.len() as u32 + 1;
         self.names.insert(text.to_owned(), id);
         push_name(&mut self.content.names, id, text);
+        self.part_if_full();
         id
     }
 
@@ -100,12 +111,14 @@ impl<W: Write + Seek> TraceWriter<W> {
     pub fn track(&mut self, kind: TrackKind, os_id: u64, name: &str) -> u32 {
         self.tracks += 1;
         push_track(&mut self.content.tracks, self.tracks, kind, os_id, name);
+        self.part_if_full();
         self.tracks
     }
 
     /// A reading of the clocks; they are to be given in order.
     pub fn clock_pair(&mut self, pair: ClockPair) {
         self.content.clocks.extend_from_slice(bytemuck::bytes_of(&pair));
+        self.part_if_full();
     }
 
     /// Notes that events are missing.
@@ -124,6 +137,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             total: *total,
         };
         self.content.losses.extend_from_slice(bytemuck::bytes_of(&loss));
+        self.part_if_full();
     }
 
     /// A span that was open at the end, with its depth.
@@ -143,6 +157,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             let (count, limit) = (slots as u64, crate::limits::MAX_SLOTS as u64);
             return Err(Error::TooMuch { what: "slots of an event", count, limit });
         }
+        self.write_waiting()?;
         if self.content.events.len() + 1 + slots > UNITS_PER_CHUNK {
             self.end_chunk()?;
         }
@@ -176,21 +191,106 @@ impl<W: Write + Seek> TraceWriter<W> {
 
     /// Ends a chunk before it is full: what comes next can be read without it.
     pub fn end_chunk(&mut self) -> Result<(), Error> {
-        let content = &mut self.content;
+        self.write_waiting()?;
+        let mut content = std::mem::take(&mut self.content);
+        let written = self.write(&mut content);
+        if written.is_ok() {
+            let RawContent { events, names, tracks, clocks, losses, .. } = &mut content;
+            events.clear();
+            for table in [names, tracks, clocks, losses] {
+                table.clear();
+            }
+        }
+        self.content = content;
+        written
+    }
+
+    fn write_waiting(&mut self) -> Result<(), Error> {
+        while let Some(mut content) = self.waiting.pop_front() {
+            if let Err(error) = self.write(&mut content) {
+                self.waiting.push_front(content);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, content: &mut RawContent) -> Result<(), Error> {
         if !content.names.is_empty() {
             self.chunks += 1;
             let chunk = self.encoder.names(self.chunks, &content.names)?;
             self.out.write_all(chunk)?;
         }
+        content.sequence = self.sequence;
         let chunk = self.encoder.data(content, &[])?;
         self.out.write_all(chunk)?;
-        let sequence = content.sequence + 1;
-        content.events.clear();
-        content.names.clear();
-        content.tracks.clear();
-        content.clocks.clear();
-        content.losses.clear();
-        content.sequence = sequence;
+        self.sequence += 1;
         Ok(())
+    }
+
+    /// Puts the content aside if a table is full.
+    fn part_if_full(&mut self) {
+        let RawContent { names, tracks, clocks, losses, .. } = &self.content;
+        if [names, tracks, clocks, losses].iter().any(|table| table.len() >= TABLE_BYTES) {
+            self.waiting.push_back(std::mem::take(&mut self.content));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Counter, Kind, Mode, Trace};
+    use std::io::Cursor;
+
+    fn writer() -> TraceWriter<Cursor<Vec<u8>>> {
+        let header = FileHeader {
+            recording: [7; 16],
+            file_number: 0,
+            mode: Mode::Converted,
+            pid: 1,
+            created_wall_ns: 0,
+            created_tick: 0,
+            counter: Counter::MonotonicNs,
+            nominal_hz: 1_000_000_000,
+            layout: Layout::finished(),
+        };
+        TraceWriter::new(Cursor::new(Vec::new()), header).unwrap()
+    }
+
+    #[test]
+    fn any_number_of_names_fits_before_the_first_event() {
+        let mut writer = writer();
+        // More than 32 MiB, which is what one section takes.
+        let text = |at: u32| format!("{at:0200}");
+        let track = writer.track(TrackKind::Thread, 1, "main");
+        let ids: Vec<u32> = (0..200_000).map(|at| writer.name(&text(at))).collect();
+        writer.event(Record::timed(Kind::SPAN, ids[199_999], track, 100, 25), &[], &[]).unwrap();
+        let trace = Trace::open(writer.finish().unwrap().into_inner()).unwrap();
+        assert!(trace.damage().is_empty());
+        assert_eq!(trace.names().len(), 200_000);
+        for at in [0, 100_000, 199_999] {
+            assert_eq!(trace.names().get(ids[at as usize]), Some(text(at).as_str()));
+        }
+        assert_eq!(trace.chunks().iter().map(|chunk| chunk.events).sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn any_number_of_tracks_and_losses_fits_behind_the_last_event() {
+        let mut writer = writer();
+        let name = writer.name("step");
+        writer.event(Record::timed(Kind::SPAN, name, 1, 100, 25), &[], &[]).unwrap();
+        let long = "t".repeat(1_000);
+        for _ in 0..40_000 {
+            writer.track(TrackKind::Thread, 1, &long);
+        }
+        for _ in 0..1_000_000 {
+            writer.lose(1, LostCause::RingFull, 1);
+        }
+        let trace = Trace::open(writer.finish().unwrap().into_inner()).unwrap();
+        assert!(trace.damage().is_empty());
+        assert_eq!(trace.tracks().len(), 40_000);
+        assert_eq!(trace.losses().iter().map(|loss| loss.events).sum::<u64>(), 1_000_000);
+        assert_eq!(trace.chunks().iter().map(|chunk| chunk.events).sum::<u32>(), 1);
     }
 }

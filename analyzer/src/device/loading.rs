@@ -110,7 +110,25 @@ impl Visitor for Kinds<'_> {
     }
 }
 
-/// The fields of a trace that say something about work of devices.
+/// Keys of fields that say something about work of devices, as VOCABULARY.md
+/// has them.
+const KEYS: [(&str, Field); 13] = [
+    ("device", Field::Device),
+    ("device_id", Field::Device),
+    ("bytes", Field::Bytes),
+    ("groups", Field::Grid(None)),
+    ("grid", Field::Grid(None)),
+    ("grid_x", Field::Grid(Some(0))),
+    ("grid_y", Field::Grid(Some(1))),
+    ("grid_z", Field::Grid(Some(2))),
+    ("threads", Field::Block(None)),
+    ("block", Field::Block(None)),
+    ("block_x", Field::Block(Some(0))),
+    ("block_y", Field::Block(Some(1))),
+    ("block_z", Field::Block(Some(2))),
+];
+
+/// Those of a trace, by the ids of their names.
 struct Keys(HashMap<u32, Field>);
 
 #[derive(Clone, Copy)]
@@ -123,21 +141,7 @@ enum Field {
 
 impl Keys {
     fn of(names: &Names) -> Self {
-        let field = |text: &str| {
-            Some(match text {
-                "device" | "device_id" => Field::Device,
-                "bytes" => Field::Bytes,
-                "grid" => Field::Grid(None),
-                "block" => Field::Block(None),
-                "grid_x" => Field::Grid(Some(0)),
-                "grid_y" => Field::Grid(Some(1)),
-                "grid_z" => Field::Grid(Some(2)),
-                "block_x" => Field::Block(Some(0)),
-                "block_y" => Field::Block(Some(1)),
-                "block_z" => Field::Block(Some(2)),
-                _ => return None,
-            })
-        };
+        let field = |text: &str| KEYS.iter().find(|(key, _)| *key == text).map(|it| it.1);
         Self(names.iter().filter_map(|(id, text)| Some((id, field(text)?))).collect())
     }
 }
@@ -377,6 +381,16 @@ mod tests {
         assert_eq!(launch_of(&launches, 1, 7, 95), Some(5));
         assert_eq!(launch_of(&launches, 0, 2, 95), None);
         assert_eq!(launch_of(&launches, 0, 0, 95), None);
+    }
+
+    #[test]
+    fn every_key_that_is_read_is_in_the_document() {
+        let document = include_str!("../../../format-spec/VOCABULARY.md");
+        let (_, rest) = document.split_once("## Kernels and devices").unwrap();
+        let section = rest.split("\n## ").next().unwrap();
+        for (key, _) in KEYS {
+            assert!(section.contains(&format!("`{key}`")), "{key}");
+        }
     }
 
     #[test]

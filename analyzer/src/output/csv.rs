@@ -1,5 +1,5 @@
-//! For spreadsheets: RFC 4180. A document with several tables prints them one
-//! after the other, an empty line between them.
+//! For spreadsheets: RFC 4180. Of a document with several tables only the first,
+//! which is the one that was asked for: a file has one header.
 
 use std::{
     borrow::Cow,
@@ -9,10 +9,7 @@ use std::{
 use super::{Cell, Document};
 
 pub(super) fn print(document: &Document, out: &mut impl Write) -> io::Result<()> {
-    for (at, table) in document.tables().enumerate() {
-        if at > 0 {
-            writeln!(out)?;
-        }
+    if let Some(table) = document.tables().next() {
         let header: Vec<Cow<'_, str>> =
             table.columns.iter().map(|column| quoted(&column.key)).collect();
         writeln!(out, "{}", header.join(","))?;

@@ -122,6 +122,19 @@ impl Table {
         Self { key: key.to_owned(), title: title.into(), columns, ..Self::default() }
     }
 
+    /// Keeps the first so many rows, and says how many more there are. A footer
+    /// has said it already.
+    pub fn cut(&mut self, limit: Option<usize>) {
+        let Some(limit) = limit.filter(|&limit| limit < self.rows.len()) else { return };
+        if self.footer.is_none() {
+            if !self.note.is_empty() {
+                self.note.push('\n');
+            }
+            self.note.push_str(&format!("  … {} more rows: --limit 0", self.rows.len() - limit));
+        }
+        self.rows.truncate(limit);
+    }
+
     /// Where a column is.
     pub fn column(&self, key: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.key == key)

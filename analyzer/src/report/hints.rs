@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Context, about, spans::Labels};
 use crate::{
     load::Loaded,
-    output::{Part, count, shown},
+    output::{Cell, Part, Table, count, shown},
     summary::{Answer, Group},
 };
 
@@ -22,8 +22,11 @@ const WORTH_A_LOOK: f64 = 0.02;
 const COST_OF_A_SPAN_NS: f64 = 26.0;
 /// Spans shorter than so many times that are mostly the recorder.
 const TOO_SHORT: f64 = 4.0;
-/// More hints than these are noise.
-const MOST: usize = 6;
+/// A device that waits for the host for this share of its time stands out.
+const IDLE_SHARE: f64 = 0.2;
+/// More hints than these are noise; more long tails than these are one fact told often.
+const MOST: usize = 8;
+const MOST_TAILS: usize = 3;
 
 struct Hint {
     text: String,
@@ -31,9 +34,17 @@ struct Hint {
 }
 
 /// The hints, if there are any.
-pub(super) fn section(context: &Context, labels: &Labels, answer: &Answer) -> Option<Part> {
+///
+/// `devices` is what the report says about kernels and devices.
+pub(super) fn section(
+    context: &Context,
+    labels: &Labels,
+    answer: &Answer,
+    devices: &[Part],
+) -> Option<Part> {
     let mut hints: Vec<Hint> = Vec::new();
     context.traces.list.iter().for_each(|loaded| about_the_trace(loaded, &mut hints));
+    about_devices(devices, &files(context), &mut hints);
     about_spans(context, labels, answer, &mut hints);
     if hints.is_empty() {
         return None;
@@ -56,7 +67,7 @@ pub(super) fn section(context: &Context, labels: &Labels, answer: &Answer) -> Op
 }
 
 fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
-    let path = shown(&loaded.path.display().to_string()).into_owned();
+    let path = word(&loaded.path.display().to_string());
     if let Some(vitals) = loaded.trace.vitals()
         && vitals.total_lost() > 0
     {
@@ -87,14 +98,74 @@ fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
     }
 }
 
+/// The traces as arguments for a shell.
+fn files(context: &Context) -> String {
+    let paths = context.traces.list.iter().map(|it| word(&it.path.display().to_string()));
+    paths.collect::<Vec<_>>().join(" ")
+}
+
+fn about_devices(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
+    let table = |key: &str| {
+        parts.iter().find_map(|part| match part {
+            Part::Table(table) if table.key == key => Some(table),
+            _ => None,
+        })
+    };
+    if let Some(kernels) = table("kernels")
+        && let Some(row) = kernels.rows.first()
+        && let (Some(name), Some(share)) =
+            (text(kernels, row, "name"), number(kernels, row, "time_percent"))
+        && share > 100.0 * LARGE_SHARE
+    {
+        let (p50, p99) = (number(kernels, row, "p50_ns"), number(kernels, row, "p99_ns"));
+        let tail = match (p50, p99) {
+            (Some(p50), Some(p99)) if p50 > 0.0 && p99 >= 2.0 * p50 => {
+                format!(" and its p99 is {:.0}x its p50", p99 / p50)
+            }
+            _ => String::new(),
+        };
+        hints.push(Hint {
+            text: format!("`{}` takes {share:.0} % of device time{tail}", shown(name)),
+            command: format!("analyze slow --name {} {files}", word(&pattern_of(name))),
+        });
+    }
+    let Some(devices) = table("devices") else { return };
+    for row in &devices.rows {
+        let (device, queue) = (text(devices, row, "device"), text(devices, row, "queue"));
+        let idle = number(devices, row, "idle_percent");
+        let host_bound = number(devices, row, "host_bound_percent");
+        if let (Some(device), Some("all"), Some(idle), Some(host_bound)) =
+            (device, queue, idle, host_bound)
+            && host_bound > 100.0 * IDLE_SHARE
+        {
+            hints.push(Hint {
+                text: format!(
+                    "device {} is idle {idle:.0} % of the time, {host_bound:.0} % waiting for the host to launch work",
+                    shown(device)
+                ),
+                command: format!("analyze kernels {files}"),
+            });
+        }
+    }
+}
+
+fn number(table: &Table, row: &[Cell], key: &str) -> Option<f64> {
+    match row.get(table.column(key)?)? {
+        Cell::Count(n) => Some(*n as f64),
+        Cell::Ns(value) | Cell::Percent(value) | Cell::Number(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn text<'a>(table: &Table, row: &'a [Cell], key: &str) -> Option<&'a str> {
+    match row.get(table.column(key)?)? {
+        Cell::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
 fn about_spans(context: &Context, labels: &Labels, answer: &Answer, hints: &mut Vec<Hint>) {
-    let files: Vec<String> = context
-        .traces
-        .list
-        .iter()
-        .map(|it| shown(&it.path.display().to_string()).into_owned())
-        .collect();
-    let files = files.join(" ");
+    let files = files(context);
     let whole: f64 = answer.groups.iter().filter_map(|group| group.self_ns).sum();
     let mut order: Vec<usize> =
         (0..answer.groups.len()).filter(|&at| answer.groups[at].count > 0).collect();
@@ -116,27 +187,8 @@ fn about_spans(context: &Context, labels: &Labels, answer: &Answer, hints: &mut 
                 shown(name),
                 100.0 * own(at) / whole
             ),
-            command: format!("analyze slow --name {} {files}", quoted(name)),
+            command: format!("analyze slow --name {} {files}", word(&pattern_of(name))),
         });
-    }
-    for &at in &order {
-        let group = &answer.groups[at];
-        let (Some(p50), Some(p99)) = (percentile(group, 50.0), percentile(group, 99.0)) else {
-            continue;
-        };
-        if group.count >= ENOUGH && p99 >= LONG_TAIL * p50 && group.total_ns > WORTH_A_LOOK * whole
-        {
-            let name = &labels.names[at];
-            let times = if p50 > 0.0 {
-                format!("{:.0}x its p50", p99 / p50)
-            } else {
-                "far above its p50".to_owned()
-            };
-            hints.push(Hint {
-                text: format!("`{}` has a p99 of {}, {times}", shown(name), about::in_words(p99)),
-                command: format!("analyze hist {} {files}", quoted(name)),
-            });
-        }
     }
     for &at in &order {
         let group = &answer.groups[at];
@@ -150,6 +202,28 @@ fn about_spans(context: &Context, labels: &Labels, answer: &Answer, hints: &mut 
                     count(group.count)
                 ),
                 command: format!("analyze errors {files}"),
+            });
+        }
+    }
+    let mut tails = 0;
+    for &at in &order {
+        let group = &answer.groups[at];
+        let (Some(p50), Some(p99)) = (percentile(group, 50.0), percentile(group, 99.0)) else {
+            continue;
+        };
+        let is_long = p99 > 0.0 && p99 >= LONG_TAIL * p50;
+        let is_worth_it = group.count >= ENOUGH && group.total_ns > WORTH_A_LOOK * whole;
+        if is_long && is_worth_it && tails < MOST_TAILS {
+            tails += 1;
+            let name = &labels.names[at];
+            let times = if p50 > 0.0 {
+                format!("{:.0}x its p50", p99 / p50)
+            } else {
+                "far above its p50".to_owned()
+            };
+            hints.push(Hint {
+                text: format!("`{}` has a p99 of {}, {times}", shown(name), about::in_words(p99)),
+                command: format!("analyze hist {} {files}", word(&pattern_of(name))),
             });
         }
     }
@@ -170,31 +244,39 @@ fn about_spans(context: &Context, labels: &Labels, answer: &Answer, hints: &mut 
     }
 }
 
-/// A name as an argument for a shell, matching nothing but itself.
-fn quoted(name: &str) -> String {
+/// A pattern that matches this name and, but for control characters, no other.
+fn pattern_of(name: &str) -> String {
     let mut pattern = String::with_capacity(name.len() + 2);
     for (at, c) in name.chars().enumerate() {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') || (at == 0 && c == '!') {
             pattern.push('\\');
         }
-        pattern.push(c);
+        pattern.push(if c.is_control() { '?' } else { c });
     }
+    pattern
+}
+
+/// A text as one word for a shell.
+fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
-    if pattern.chars().all(plain) && !pattern.starts_with('-') {
-        return pattern;
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
+        return text.to_owned();
     }
-    format!("'{}'", shown(&pattern).replace('\'', "'\\''"))
+    format!("'{}'", shown(text).replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{pattern_of, word};
 
     #[test]
     fn names_are_quoted_so_that_a_shell_and_a_pattern_take_them_as_they_are() {
+        let quoted = |name| word(&pattern_of(name));
         assert_eq!(quoted("block_17"), "block_17");
         assert_eq!(quoted("a b*"), "'a b\\*'");
         assert_eq!(quoted("it's"), "'it'\\''s'");
         assert_eq!(quoted("!x"), "'\\!x'");
+        assert_eq!(quoted("a\nb"), "'a?b'");
+        assert_eq!(word("my traces/a.trace"), "'my traces/a.trace'");
     }
 }

@@ -250,10 +250,10 @@ fn table(
         so_far += count;
         let (from, to) = (bounds[at], bounds[at + 1]);
         let is_last = at + 1 == counts.len();
-        let marks = group.percentiles_ns.iter().zip(&context.common.percentiles);
+        let marks = group.percentiles_ns.known(&context.common.percentiles);
         let marks: Vec<String> = marks
-            .filter(|(ns, _)| (at == 0 || **ns >= from) && (is_last || **ns < to))
-            .map(|(_, percentile)| format!("p{percentile}"))
+            .filter(|&(_, ns)| (at == 0 || ns >= from) && (is_last || ns < to))
+            .map(|(percentile, _)| format!("p{percentile}"))
             .collect();
         let mut row = vec![
             Cell::Ns(from),
@@ -309,8 +309,8 @@ fn head(context: &Context, names: &[&str], group: &Group, modes: &Modes) -> Part
         format!("{} of them", count(group.count)),
         format!("min {}", about::in_words(group.min_ns)),
     ];
-    let percentiles = common.percentiles.iter().zip(&group.percentiles_ns);
-    figures.extend(percentiles.map(|(it, ns)| format!("p{it} {}", about::in_words(*ns))));
+    let percentiles = || group.percentiles_ns.known(&common.percentiles);
+    figures.extend(percentiles().map(|(it, ns)| format!("p{it} {}", about::in_words(ns))));
     figures.push(format!("max {}", about::in_words(group.max_ns)));
     figures.push(format!("mean {}", about::in_words(group.mean_ns)));
     figures.push(format!("std {}", about::in_words(group.std_ns)));
@@ -334,8 +334,8 @@ fn head(context: &Context, names: &[&str], group: &Group, modes: &Modes) -> Part
         "max_ns": json_number(group.max_ns),
         "modes_ns": modes.peaks_ns,
     });
-    for (percentile, ns) in common.percentiles.iter().zip(&group.percentiles_ns) {
-        value[percentile_key(*percentile)] = json_number(*ns);
+    for (percentile, ns) in percentiles() {
+        value[percentile_key(percentile)] = json_number(ns);
     }
     Part::Text { key: "all".to_owned(), title, lines, value }
 }

@@ -4,7 +4,7 @@
 //! `elementwise_kernel` is one name for every elementwise operation there is.
 //!
 //! Figures of the second table are of the work that the filters let through. With
-//! a filter on names or durations, what else ran in a gap is not known, so idle
+//! a filter on names, tracks or durations, what else ran in a gap is not known, so idle
 //! time has no causes then and communication is not compared with computation.
 
 use super::{Context, about::in_words, spans};
@@ -17,7 +17,7 @@ use crate::{
         names::gist,
         timeline::KERNEL_WAIT_NS,
     },
-    output::{Cell, Column, Document, Part, Selection, Table, count},
+    output::{Cell, Column, Document, Format, Part, Selection, Table, count},
 };
 
 /// Rows that people get unasked.
@@ -25,7 +25,7 @@ const USUAL_ROWS: usize = 20;
 /// Below this many columns of a terminal, people get fewer figures, or nothing
 /// would be left for names.
 const WIDE: usize = 170;
-/// Queues and devices are listed up to so many.
+/// Queues and devices are listed to people up to so many.
 const LISTED: usize = 3;
 
 /// Options of `kernels`.
@@ -234,6 +234,7 @@ impl<'a> Rows<'a> {
         row.extend(percentiles.iter().map(|&it| maybe_ns(group.percentile(it))));
         let queues = || group.queues.iter().map(|&at| &self.work.queues[at as usize]);
         let of_trace = |queue: &Queue| self.context.traces.list[queue.trace].label.clone();
+        let format = self.context.common.format();
         let is_long = group.label.contains(['<', '(']);
         let gist_of_name = self.gist_of_names && is_long;
         let name = if gist_of_name { gist(&group.label) } else { group.label.clone() };
@@ -246,9 +247,9 @@ impl<'a> Rows<'a> {
             maybe_ns(group.delay_percentile(95.0)),
             Cell::Count(group.launched()),
             group.bytes.map_or(Cell::None, |bytes| Cell::Bytes(bytes as f64)),
-            listed("traces", queues().map(of_trace)),
-            listed("devices", queues().map(|queue| queue.device.clone())),
-            listed("queues", queues().map(|queue| queue.name.clone())),
+            listed("traces", queues().map(of_trace), format),
+            listed("devices", queues().map(|queue| queue.device.clone()), format),
+            listed("queues", queues().map(|queue| queue.name.clone()), format),
             text(group.shape.as_ref().map(|shape| shape.grid.as_str())),
             text(group.shape.as_ref().map(|shape| shape.block.as_str())),
             text(group.category),
@@ -259,14 +260,15 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A few names, or how many there are.
-fn listed(what: &str, names: impl Iterator<Item = String>) -> Cell {
+/// A few names, or how many there are; machines get all of them.
+fn listed(what: &str, names: impl Iterator<Item = String>, format: Format) -> Cell {
     let mut names: Vec<String> = names.collect();
     names.sort();
     names.dedup();
-    match names.len() {
-        0..=LISTED => Cell::from(names.join(", ")),
-        n => Cell::from(format!("{n} {what}")),
+    match (format, names.len()) {
+        (Format::Json, _) => Cell::Json(names.into()),
+        (Format::Csv, _) | (_, 0..=LISTED) => Cell::from(names.join(", ")),
+        (_, n) => Cell::from(format!("{n} {what}")),
     }
 }
 
@@ -316,7 +318,9 @@ fn device_table(context: &Context, work: &DeviceWork, kernel_wait_ns: f64) -> Re
             Column::hidden("communication_overlap_percent", "comm hidden %"),
         ],
     );
-    let is_partial = !context.filter.names.is_empty() || context.filter.duration_ns.is_some();
+    let filter = &context.filter;
+    let is_partial =
+        !filter.names.is_empty() || !filter.tracks.is_empty() || filter.duration_ns.is_some();
     let mut communicates = false;
     for usage in device::timeline::usage(&context.traces, work, kernel_wait_ns) {
         let sum = usage.timeline;

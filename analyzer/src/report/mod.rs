@@ -45,7 +45,14 @@ pub struct Context {
 
 impl Context {
     /// Opens the traces and says on standard error what is wrong with them.
-    pub fn open(common: Common) -> Result<Self> {
+    pub fn open(mut common: Common) -> Result<Self> {
+        let mut seen = Vec::new();
+        common.percentiles.retain(|&it| {
+            !seen.contains(&it) && {
+                seen.push(it);
+                true
+            }
+        });
         let filter = common.filter()?;
         let traces = Traces::open(&common.traces)?;
         let compile = |loaded| filter.compile(loaded, &traces.names);
@@ -80,13 +87,7 @@ impl Context {
     pub fn arrange(&self, mut table: Table, limit: Option<usize>) -> Result<Table> {
         let selection = self.common.selection();
         selection.sort_rows(&mut table)?;
-        if let Some(limit) = limit.filter(|&limit| limit < table.rows.len()) {
-            if table.note.is_empty() {
-                let left_out = table.rows.len() - limit;
-                table.note = format!("  … {left_out} more rows: --limit 0");
-            }
-            table.rows.truncate(limit);
-        }
+        table.cut(limit);
         selection.choose_columns(&mut table, self.common.for_machines())?;
         Ok(table)
     }

@@ -60,7 +60,12 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let wants = |section| args.section.is_empty() || args.section.contains(&section);
     let mut parts = Vec::new();
     if wants(Section::Header) {
-        parts.extend(context.traces.list.iter().map(header));
+        let one = context.traces.list.len() == 1;
+        let key = |loaded: &Loaded| match one {
+            true => "header".to_owned(),
+            false => format!("header of {}", loaded.label),
+        };
+        parts.extend(context.traces.list.iter().map(|loaded| header(loaded, key(loaded))));
     }
     let (table, answer, labels) = spans::spans(&context, false, limit)?;
     if wants(Section::Categories) {
@@ -69,15 +74,16 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     if wants(Section::Spans) && !table.rows.is_empty() {
         parts.push(Part::Table(table));
     }
+    let devices = kernels::section(&context, limit)?.unwrap_or_default();
     if wants(Section::Kernels) {
-        parts.extend(kernels::section(&context, limit)?.unwrap_or_default());
+        parts.extend(devices.iter().cloned());
     }
     parts.extend(points(&context, &wants)?);
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }
     if wants(Section::Hints) {
-        parts.extend(hints::section(&context, &labels, &answer));
+        parts.extend(hints::section(&context, &labels, &answer, &devices));
     }
     let document = context.document("ringscope.report/1", parts);
     Ok((context.common, document))
@@ -103,7 +109,7 @@ fn points(context: &Context, _: &impl Fn(Section) -> bool) -> Result<Vec<Part>> 
 }
 
 /// What, where, when, how long; and what is missing, before any figure.
-fn header(loaded: &Loaded) -> Part {
+fn header(loaded: &Loaded, key: String) -> Part {
     let (trace, header) = (&loaded.trace, loaded.trace.header());
     let said = |key: &str| trace.metadata().get(key).map(|text| shown(text).into_owned());
     let mut lines = Vec::new();
@@ -137,12 +143,7 @@ fn header(loaded: &Loaded) -> Part {
     if let (Some(object), Some(cost)) = (value.as_object_mut(), own_cost) {
         object.insert("own_cost".to_owned(), cost.json());
     }
-    Part::Text {
-        key: "header".to_owned(),
-        title: shown(&loaded.path.display().to_string()).into_owned(),
-        lines,
-        value,
-    }
+    Part::Text { key, title: shown(&loaded.path.display().to_string()).into_owned(), lines, value }
 }
 
 fn ending(loaded: &Loaded) -> String {

@@ -1,4 +1,5 @@
-//! What recording the trace cost the process, by the recorder's own last readings.
+//! What the recorder's own threads cost the process, by its own last readings.
+//! What a span costs the thread that records it is not in them.
 
 use ringscope_format::{Batch, Columns, Kind};
 
@@ -52,7 +53,8 @@ impl OwnCost {
 
     /// In a sentence.
     pub(super) fn in_words(self, length_ns: f64) -> String {
-        let mut text = format!("recording took {} of CPU time", about::in_words(self.0));
+        let mut text =
+            format!("the recorder's own threads took {} of CPU time", about::in_words(self.0));
         if length_ns > 0.0 {
             text.push_str(&format!(", {:.2} % of a core", 100.0 * self.0 / length_ns));
         }

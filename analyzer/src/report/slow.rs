@@ -13,7 +13,7 @@ use super::{
     surroundings::{Found, Frame, Surroundings, longest, surroundings},
 };
 use crate::{
-    Error, Result,
+    Result,
     cli::Common,
     load::Loaded,
     output::{Cell, Column, Document, Format, Part, Table, count, json_number, shown},
@@ -34,10 +34,7 @@ pub struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
-    let most = args.common.limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&most) {
-        return Err(Error::new(format!("--limit: give 1 to {MOST}")));
-    }
+    let most = args.common.limit(USUAL).unwrap_or(MOST).min(MOST);
     let context = Context::open(args.common)?;
     let (found, unreadable) = longest(&context, most)?;
     for lost in &unreadable {

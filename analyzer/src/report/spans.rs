@@ -6,7 +6,7 @@ use super::{Context, stragglers::stragglers};
 use crate::{
     Result,
     cli::Common,
-    output::{Cell, Column, Document, Format, Part, Table, count},
+    output::{Cell, Column, Document, Part, Table, count},
     summary::{Answer, Group, Key, NO_GROUP, Question},
 };
 
@@ -52,8 +52,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let limit = context.common.limit(USUAL_ROWS);
     let by_trace = args.by.by == Some(Apart::Trace);
     let mut parts = vec![Part::Table(spans(&context, by_trace, limit)?.0)];
-    // A second table would be in the way of whoever reads the first as CSV.
-    if by_trace && context.common.format() != Format::Csv {
+    if by_trace {
         parts.extend(stragglers(&context)?.map(Part::Table));
     }
     let document = context.document("ringscope.spans/1", parts);

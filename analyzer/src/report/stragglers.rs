@@ -79,10 +79,7 @@ pub(crate) fn stragglers(context: &Context) -> Result<Option<Table>> {
         table.note = "  no name is in two of the traces".to_owned();
     }
     // `--columns` and `--sort` are about the table that was asked for.
-    if let Some(limit) = context.common.limit(USUAL_ROWS).filter(|&it| it < table.rows.len()) {
-        table.note = format!("  … {} more rows: --limit 0", table.rows.len() - limit);
-        table.rows.truncate(limit);
-    }
+    table.cut(context.common.limit(USUAL_ROWS));
     let for_machines = context.common.for_machines();
     crate::output::Selection::default().choose_columns(&mut table, for_machines)?;
     Ok(Some(table))

@@ -178,9 +178,7 @@ fn threads(context: &Context) -> Table {
     }
     let mut notes = Vec::new();
     if table.rows.is_empty() {
-        notes.push(
-            "  nothing happened on any thread; any event of a thread makes it known".to_owned(),
-        );
+        notes.push("  no thread with events, or none that passes the filters".to_owned());
     }
     if nameless > 0 {
         let events = count(nameless);

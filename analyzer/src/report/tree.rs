@@ -105,7 +105,10 @@ fn tree(context: &Context, args: &Args) -> Result<Table> {
     let is_empty = table.rows.is_empty();
     let mut table = context.arrange(table, limit.filter(|_| is_flat))?;
     let mut notes = if is_empty {
-        vec!["  no nested spans here; `span!` and #[spanned] record them".to_owned()]
+        vec![
+            "  no spans here that nest, or none that pass the filters; `span!` records them"
+                .to_owned(),
+        ]
     } else {
         rows.notes(&shown_rows, &hidden)
     };

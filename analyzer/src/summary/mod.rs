@@ -22,7 +22,7 @@ mod taking;
 
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
-pub use self::moments::Moments;
+pub use self::{moments::Moments, selection::Percentiles};
 use self::{
     histogram::Histogram,
     nesting::Open,
@@ -97,8 +97,8 @@ pub struct Group {
     pub min_ns: f64,
     /// The longest.
     pub max_ns: f64,
-    /// As asked for; empty of an empty group.
-    pub percentiles_ns: Vec<f64>,
+    /// As asked for; none are known of an empty group.
+    pub percentiles_ns: Percentiles,
 }
 
 impl Group {
@@ -106,7 +106,7 @@ impl Group {
     pub(crate) fn of(
         moments: &Moments,
         children: Option<u128>,
-        percentiles: Vec<f64>,
+        percentiles: Percentiles,
         unit_ns: f64,
     ) -> Self {
         let ns = |units: f64| units * unit_ns;
@@ -120,7 +120,7 @@ impl Group {
             std_ns: ns(moments.std()),
             min_ns: ns(moments.min as f64),
             max_ns: ns(moments.max as f64),
-            percentiles_ns: percentiles.into_iter().map(ns).collect(),
+            percentiles_ns: percentiles.scaled(unit_ns),
         }
     }
 }
@@ -211,14 +211,23 @@ impl Question<'_> {
         }
         let mut selection = Selection::<BITS>::new(&mut counted, &self.percentiles);
         drop(counted);
+        let mut unreadable = looked.unreadable;
+        // A chunk of which one column is damaged is left out of every look.
+        let again = if unreadable.is_empty() { self.columns_again() } else { self.columns() };
         while !selection.is_complete() {
-            let looked = scan(self.traces, self.columns_again(), "percentiles", || Second {
+            let looked = scan(self.traces, again, "percentiles", || Second {
                 taker: &taker,
                 taken: Taken::default(),
                 selection: &selection,
                 others: &others,
                 findings: selection.findings(),
             })?;
+            for lost in looked.unreadable {
+                let is_same = |it: &Unreadable| it.trace == lost.trace && it.message == lost.message;
+                if !unreadable.iter().any(is_same) {
+                    unreadable.push(lost);
+                }
+            }
             let findings = looked.visitors.into_iter().map(|worker| worker.findings).collect();
             selection.absorb(findings);
         }
@@ -238,7 +247,7 @@ impl Question<'_> {
             others: all.map(|all| Others { groups: members, all }),
             categories: sum.categories.iter().map(category).collect(),
             backwards: sum.backwards,
-            unreadable: looked.unreadable,
+            unreadable,
         })
     }
 

@@ -15,7 +15,7 @@ use super::{
     Moments, Scale,
     histogram::Histogram,
     nesting::{self, Ancestors, Open, PerTrack, nests},
-    selection::Selection,
+    selection::{Percentiles, Selection},
 };
 use crate::{
     filter::Sieve,
@@ -188,7 +188,7 @@ impl PathQuestion<'_> {
         row_of: &[u32],
         rows: &mut [Sum],
         percentiles: &[f64],
-    ) -> Vec<Vec<f64>> {
+    ) -> Vec<Percentiles> {
         let take = |row: &mut Sum| {
             let histogram = std::mem::replace(&mut row.histogram, Histogram::new());
             (row.moments.count, histogram)

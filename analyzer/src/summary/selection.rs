@@ -47,11 +47,35 @@ pub(super) struct Selection<const BITS: u32> {
     targets: Vec<Target>,
     /// Where a group's targets begin; one more entry than groups.
     first_target: Vec<u32>,
-    /// Whether a target is in a bucket of the histogram, by group and bucket: most
+    /// Whether a target is in a bucket of the histogram, by row and bucket: most
     /// values are told from this alone.
     is_aimed_at: Vec<bool>,
+    /// The row by group. Groups without a target, nearly all if there are many,
+    /// share the first one, in which there is none.
+    row_of: Vec<u32>,
     /// [`ROOM`], but for tests.
     room: u64,
+}
+
+/// Percentiles in the order in which they were asked for. One that is not known
+/// keeps its place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Percentiles(Vec<Option<f64>>);
+
+impl Percentiles {
+    /// The one that was asked for in this place.
+    pub fn get(&self, at: usize) -> Option<&f64> {
+        self.0.get(at)?.as_ref()
+    }
+
+    /// Those that are known, each with what was asked for.
+    pub fn known<'a>(&'a self, asked: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + 'a {
+        asked.iter().zip(&self.0).filter_map(|(&asked, &found)| Some((asked, found?)))
+    }
+
+    pub(super) fn scaled(self, by: f64) -> Self {
+        Self(self.0.into_iter().map(|value| Some(value? * by)).collect())
+    }
 }
 
 /// The two ranks around a percentile of `count` values, and the weight of the
@@ -137,10 +161,15 @@ impl<const BITS: u32> Selection<BITS> {
         self.targets.sort_unstable_by_key(|target| (target.group, target.first));
         let of = |group: usize| self.targets.partition_point(|it| (it.group as usize) < group);
         self.first_target = (0..=self.ranks.len()).map(|group| of(group) as u32).collect();
-        self.is_aimed_at.clear();
-        self.is_aimed_at.resize(self.ranks.len() * buckets::<BITS>(), false);
+        self.row_of = vec![0; self.ranks.len()];
+        self.is_aimed_at = vec![false; buckets::<BITS>()];
         for target in &self.targets {
-            let first = target.group as usize * buckets::<BITS>();
+            let row = &mut self.row_of[target.group as usize];
+            if *row == 0 {
+                *row = (self.is_aimed_at.len() / buckets::<BITS>()) as u32;
+                self.is_aimed_at.resize(self.is_aimed_at.len() + buckets::<BITS>(), false);
+            }
+            let first = *row as usize * buckets::<BITS>();
             let (from, to) = (bucket::<BITS>(target.first), bucket::<BITS>(target.last));
             self.is_aimed_at[first + from..=first + to].fill(true);
         }
@@ -176,7 +205,8 @@ impl<const BITS: u32> Selection<BITS> {
     #[inline(always)]
     pub(super) fn note(&self, findings: &mut [Finding], group: u32, value: u64) {
         let group = group as usize;
-        if !self.is_aimed_at[group * buckets::<BITS>() + bucket::<BITS>(value)] {
+        let row = self.row_of[group] as usize;
+        if !self.is_aimed_at[row * buckets::<BITS>() + bucket::<BITS>(value)] {
             return;
         }
         let range = self.first_target[group] as usize..self.first_target[group + 1] as usize;
@@ -228,8 +258,9 @@ impl<const BITS: u32> Selection<BITS> {
         self.index();
     }
 
-    /// The percentile of a group; `None` of an empty one.
-    pub(super) fn percentile(&self, group: usize, percentile: f64, count: u64) -> Option<f64> {
+    /// The percentile of a group; `None` of an empty one, and if a later look did
+    /// not come by a value that an earlier one had counted.
+    fn percentile(&self, group: usize, percentile: f64, count: u64) -> Option<f64> {
         if count == 0 {
             return None;
         }
@@ -245,9 +276,14 @@ impl<const BITS: u32> Selection<BITS> {
 }
 
 impl<const BITS: u32> Selection<BITS> {
-    /// All of `percentiles` of a group; none of an empty one.
-    pub(super) fn percentiles(&self, group: usize, percentiles: &[f64], count: u64) -> Vec<f64> {
-        percentiles.iter().filter_map(|&it| self.percentile(group, it, count)).collect()
+    /// All of `percentiles` of a group.
+    pub(super) fn percentiles(
+        &self,
+        group: usize,
+        percentiles: &[f64],
+        count: u64,
+    ) -> Percentiles {
+        Percentiles(percentiles.iter().map(|&it| self.percentile(group, it, count)).collect())
     }
 }
 
@@ -339,6 +375,50 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_percentile_that_later_looks_do_not_find_keeps_its_place() {
+        let (low, high) = (|i: u64| (1 << 20) + i * 7, |i: u64| (1 << 40) + i * 1_000_003);
+        let mut histogram = Histogram::<5>::new();
+        (0..1_000).for_each(|i| histogram.push(low(i)));
+        (0..1_000).for_each(|i| histogram.push(high(i)));
+        let wanted = [25.0, 75.0];
+        for room in [ROOM, 0] {
+            let groups = &mut [(2_000, histogram.clone())];
+            let mut selection = Selection::<5>::within(room, groups, &wanted);
+            while !selection.is_complete() {
+                let mut findings = selection.findings();
+                (0..1_000).for_each(|i| selection.note(&mut findings, 0, high(i)));
+                selection.absorb(vec![findings]);
+            }
+            let found = selection.percentiles(0, &wanted, 2_000);
+            let all: Vec<u64> = (0..1_000).map(low).chain((0..1_000).map(high)).collect();
+            assert_eq!(found, Percentiles(vec![None, Some(naive(&all, 75.0))]));
+            assert_eq!((found.get(0), found.get(1)), (None, Some(&naive(&all, 75.0))));
+            assert_eq!(found.known(&wanted).next(), Some((75.0, naive(&all, 75.0))));
+        }
+    }
+
+    #[test]
+    fn groups_without_a_target_take_no_room() {
+        let mut many = Histogram::<5>::new();
+        (0..5_000).for_each(|i| many.push((1 << 30) + i * 1_009));
+        let mut few = Histogram::<5>::new();
+        few.push(7);
+        let mut groups = vec![(1, few); 10_000];
+        groups[4_321] = (5_000, many);
+        let mut selection = Selection::<5>::new(&mut groups, &[50.0]);
+        assert_eq!(selection.is_aimed_at.len(), 2 * buckets::<5>());
+        let mut findings = selection.findings();
+        for i in 0..5_000 {
+            selection.note(&mut findings, 4_321, (1 << 30) + i * 1_009);
+            selection.note(&mut findings, 4_320, (1 << 30) + i * 1_009);
+        }
+        selection.absorb(vec![findings]);
+        let middle = (f64::from(1 << 30)) + 2_499.5 * 1_009.0;
+        assert_eq!(selection.percentile(4_321, 50.0, 5_000), Some(middle));
+        assert_eq!(selection.percentile(4_320, 50.0, 1), Some(7.0));
     }
 
     #[test]

@@ -195,3 +195,29 @@ fn wrong_usage_exits_with_two() {
         analyze(dir.path(), arguments).refusal();
     }
 }
+
+#[test]
+fn a_file_that_is_not_finished_is_read_as_far_as_it_is_written() {
+    let dir = tempdir().unwrap();
+    let killed = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/killed.trace");
+    fs::copy(killed, dir.path().join("run.trace")).unwrap();
+    let report = analyze(dir.path(), &["report", "run.trace"]).clean();
+    assert!(report.contains("not finished: still being recorded, or killed"), "{report}");
+    assert!(report.contains("Open at the end\n  main\n    token, open for 500.00 ns"), "{report}");
+    assert_eq!(analyze(dir.path(), &["check", "run.trace"]).code, 0);
+}
+
+#[test]
+fn one_record_is_enough_for_every_report() {
+    let dir = tempdir().unwrap();
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let (name, track) = (writer.name("only"), writer.track(making::THREAD, 1, "t"));
+        writer.event(making::span(name, track, 5, 10), &[], &[]).unwrap();
+    });
+    for command in ["report", "spans", "tree", "threads", "slow", "kernels", "summary", "info"] {
+        analyze(dir.path(), &[command, "run.trace"]).clean();
+    }
+    analyze(dir.path(), &["hist", "only", "run.trace"]).clean();
+    let row = &analyze(dir.path(), &["summary", "run.trace"]).json()["rows"][0];
+    assert_eq!((&row["count"], &row["p99_ns"], &row["std_ns"]), (&1.into(), &10.into(), &0.into()));
+}

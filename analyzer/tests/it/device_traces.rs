@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, fs::File, path::PathBuf};
 
-use ringscope_format::{
-    Counter, FileHeader, Kind, Layout, Mode, Record, TraceWriter, TrackKind, Value,
-};
+use ringscope_format::{Kind, Record, TraceWriter, TrackKind, Value};
 use tempfile::TempDir;
 
 /// A trace that is being made. Its clock ticks once a nanosecond.
@@ -17,19 +15,9 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn new(folder: &TempDir, file: &str) -> Self {
-        let header = FileHeader {
-            recording: [7; 16],
-            file_number: 0,
-            mode: Mode::Converted,
-            pid: 1,
-            created_wall_ns: 0,
-            created_tick: 0,
-            counter: Counter::MonotonicNs,
-            nominal_hz: 1_000_000_000,
-            layout: Layout::finished(),
-        };
         let path = folder.path().join(file);
-        let writer = TraceWriter::new(File::create(&path).unwrap(), header).unwrap();
+        let writer =
+            TraceWriter::new(File::create(&path).unwrap(), crate::making::header()).unwrap();
         Self { writer, path, threads: BTreeMap::new(), queues: BTreeMap::new() }
     }
 

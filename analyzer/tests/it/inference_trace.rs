@@ -4,7 +4,7 @@
 use ringscope_format::{Kind, LostCause, Record, TraceWriter, TrackKind, Value};
 use tempfile::NamedTempFile;
 
-use crate::nested_traces::header;
+use crate::making::header;
 
 /// `slowness` is in percent: of two ranks, one may be slower.
 pub(crate) fn inference(slowness: u64) -> NamedTempFile {

@@ -3,9 +3,7 @@
 
 use std::{collections::BTreeMap, fs::File, path::Path, process::Command};
 
-use ringscope_format::{
-    Counter, FileHeader, Kind, Layout, Mode, Record, Status, TraceWriter, TrackKind,
-};
+use ringscope_format::{Kind, Record, Status, TraceWriter, TrackKind};
 use serde_json::Value;
 
 /// Enough for several chunks and pieces, and for groups of every size.
@@ -14,18 +12,8 @@ const RECORDS: u64 = 200_000;
 /// Writes records of some kinds on alternating tracks; returns durations by name,
 /// and failures, of those that are spans.
 fn write(path: &Path) -> BTreeMap<String, (Vec<u64>, u64)> {
-    let header = FileHeader {
-        recording: [7; 16],
-        file_number: 0,
-        mode: Mode::Converted,
-        pid: 1,
-        created_wall_ns: 0,
-        created_tick: 0,
-        counter: Counter::MonotonicNs,
-        nominal_hz: 1_000_000_000,
-        layout: Layout::finished(),
-    };
-    let mut writer = TraceWriter::new(File::create(path).unwrap(), header).unwrap();
+    let mut writer =
+        TraceWriter::new(File::create(path).unwrap(), crate::making::header()).unwrap();
     let tracks: Vec<u32> =
         (0..3).map(|at| writer.track(TrackKind::Thread, 1 + at, &format!("t{at}"))).collect();
     let mut spans: BTreeMap<String, (Vec<u64>, u64)> = BTreeMap::new();
@@ -127,4 +115,28 @@ fn sorting_by_a_column_that_is_not_shown_works_it_out() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().nth(1), Some(expected[0].1.as_str()));
     assert_eq!(text.lines().count(), 1 + spans.len());
+}
+
+#[test]
+fn a_damaged_chunk_is_left_out_of_every_look_and_reported_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kernel.trace");
+    write(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xFF;
+    std::fs::write(&path, bytes).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_analyze"))
+        .args(["spans", "--format", "json"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.matches("checksum mismatch").count(), 1, "{said}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for row in document["rows"].as_array().unwrap() {
+        let figures = ["min_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns"];
+        let figures = figures.map(|key| row[key].as_f64().unwrap());
+        assert!(figures.is_sorted(), "{row}");
+    }
 }

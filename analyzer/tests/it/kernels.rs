@@ -155,8 +155,8 @@ fn machines_get_every_figure_with_its_unit() {
     let gemm = row(&document, "void lib::gemm_kernel<float, 128>(float*, int)");
     let expected = json!({
         "count": 3, "total_ns": 2_000, "p50_ns": 400, "min_ns": 400, "max_ns": 1_200,
-        "queue_delay_mean_ns": 600, "launched": 3, "device": "0", "queue": "GPU 0 stream 7",
-        "category": "computation", "kind": "gemm", "trace": "small.trace",
+        "queue_delay_mean_ns": 600, "launched": 3, "device": ["0"], "queue": ["GPU 0 stream 7"],
+        "category": "computation", "kind": "gemm", "trace": ["small.trace"],
     });
     for (key, value) in expected.as_object().unwrap() {
         assert_eq!(&gemm[key], value, "{key}");
@@ -200,6 +200,47 @@ fn work_is_grouped_by_shape_kind_and_category() {
 }
 
 #[test]
+fn shapes_are_known_by_the_keys_of_the_vocabulary_and_of_other_profilers() {
+    let folder = TempDir::new().unwrap();
+    let mut made = Made::new(&folder, "shapes.trace");
+    let text = Value::Text;
+    let ways: [&[(&str, Value<'_>)]; 4] = [
+        &[("groups", text("8x8x1")), ("threads", text("256x1x1"))],
+        &[("grid", text("[8, 8, 1]")), ("block", text("[256, 1, 1]"))],
+        &[("grid_x", Value::U64(8)), ("grid_y", Value::U64(8)), ("block_x", Value::U64(256))],
+        &[("groups", text("8,8,1")), ("threads", text("256,1,1")), ("device_id", Value::U64(0))],
+    ];
+    for (start, fields) in (0..).step_by(100).zip(ways) {
+        made.work(Kind::KERNEL, "gemm", "GPU 0", (start, 10), 0, fields);
+    }
+    let shapes = json_of(&["--group-by", "shape"], &[&made.finish()]);
+    assert_eq!(shapes["rows"].as_array().unwrap().len(), 1, "{shapes}");
+    let row = &shapes["rows"][0];
+    assert_eq!((&row["grid"], &row["block"]), (&json!("8x8x1"), &json!("256x1x1")));
+    assert_eq!((&row["count"], &row["device"]), (&json!(4), &json!(["0"])));
+}
+
+#[test]
+fn machines_get_every_queue_and_people_how_many() {
+    let folder = TempDir::new().unwrap();
+    let mut made = Made::new(&folder, "wide.trace");
+    let queues = ["GPU 0 a", "GPU 1 a", "GPU 2 a", "GPU 3 a"];
+    for queue in queues {
+        made.kernel("gemm", queue, (10, 5), 0);
+    }
+    let trace = made.finish();
+    let document = json_of(&[], &[&trace]);
+    assert_eq!(row(&document, "gemm")["queue"], json!(queues));
+    assert_eq!(row(&document, "gemm")["device"], json!(["0", "1", "2", "3"]));
+    let columns = ["--columns", "name,device,queue"];
+    let csv = text(&analyze(&[&columns[..], &["--format", "csv"]].concat(), &[&trace]));
+    let line = "gemm,\"0, 1, 2, 3\",\"GPU 0 a, GPU 1 a, GPU 2 a, GPU 3 a\"";
+    assert!(csv.lines().any(|it| it == line), "{csv}");
+    let shown = text(&analyze(&columns, &[&trace]));
+    assert!(shown.contains("gemm  4 devices  4 queues"), "{shown}");
+}
+
+#[test]
 fn filters_choose_work_and_leave_launches_alone() {
     let folder = TempDir::new().unwrap();
     let trace = small(&folder, "small.trace");
@@ -212,6 +253,10 @@ fn filters_choose_work_and_leave_launches_alone() {
     assert_eq!(late["sections"]["devices"][0]["host_bound_ns"], Json::Null);
     let track = json_of(&["--track", "*stream 9"], &[&trace]);
     assert_eq!(track["rows"].as_array().unwrap().len(), 1);
+    // What ran on the other queue meanwhile is not known.
+    let device = &track["sections"]["devices"][0];
+    assert_eq!((&device["busy_ns"], &device["host_bound_ns"]), (&json!(1_000), &Json::Null));
+    assert_eq!(device["communication_overlap_ns"], Json::Null);
     let none = analyze(&["--min-duration", "1s"], &[&trace]);
     assert_eq!(
         text(&none),
@@ -231,7 +276,7 @@ fn traces_and_devices_are_kept_apart_on_request() {
     let second = made.finish();
     let both = json_of(&[], &[&first, &second]);
     assert_eq!(row(&both, "zeros")["count"], 3);
-    assert_eq!(row(&both, "zeros")["trace"], "first.trace, second.trace");
+    assert_eq!(row(&both, "zeros")["trace"], json!(["first.trace", "second.trace"]));
     let apart = json_of(&["--by", "device", "--name", "zeros"], &[&first, &second]);
     let rows: Vec<(&Json, &Json, &Json)> = apart["rows"]
         .as_array()
@@ -239,7 +284,7 @@ fn traces_and_devices_are_kept_apart_on_request() {
         .iter()
         .map(|row| (&row["trace"], &row["device"], &row["total_ns"]))
         .collect();
-    let text = |text: &str| json!(text);
+    let text = |text: &str| json!([text]);
     let (one, two, zero, other) = (text("first.trace"), text("second.trace"), text("0"), text("1"));
     let expected =
         [(&two, &zero, &json!(100)), (&two, &other, &json!(100)), (&one, &zero, &json!(10))];

@@ -6,10 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use ringscope_format::{
-    Counter, FileHeader, Kind, Layout, Mode, Record, Status, TraceWriter, TrackKind, Value,
-    ValueType,
-};
+use ringscope_format::{Kind, Record, Status, TraceWriter, TrackKind, Value, ValueType};
 
 /// A trace that is being made. A tick is a nanosecond.
 pub(crate) struct Made {
@@ -32,18 +29,8 @@ impl Made {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("made.trace");
-        let header = FileHeader {
-            recording: [7; 16],
-            file_number: 0,
-            mode: Mode::Converted,
-            pid: 1,
-            created_wall_ns: 0,
-            created_tick: 0,
-            counter: Counter::MonotonicNs,
-            nominal_hz: 1_000_000_000,
-            layout: Layout::finished(),
-        };
-        let mut writer = TraceWriter::new(File::create(&path).unwrap(), header).unwrap();
+        let mut writer =
+            TraceWriter::new(File::create(&path).unwrap(), crate::making::header()).unwrap();
         let main = writer.track(TrackKind::Thread, 4_711, "main");
         let queue = writer.track(TrackKind::GpuQueue, 1, "gpu 0");
         Self { _dir: dir, path, writer, main, queue }

@@ -6,8 +6,10 @@ use std::{
 };
 
 use proptest::prelude::*;
-use ringscope_format::{Counter, FileHeader, Kind, Layout, Mode, Record, TraceWriter, TrackKind};
+use ringscope_format::{Kind, Record, TraceWriter, TrackKind};
 use tempfile::NamedTempFile;
+
+use crate::making::header;
 
 /// One thing that happens on a track.
 #[derive(Clone, Copy, Debug)]
@@ -63,20 +65,6 @@ pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<(u8, u64, Step)>> 
         2 => Just(Step::NewChunk),
     ];
     prop::collection::vec((0..TRACKS, 0_u64..50, step), 1..most)
-}
-
-pub(crate) fn header() -> FileHeader {
-    FileHeader {
-        recording: [7; 16],
-        file_number: 0,
-        mode: Mode::Converted,
-        pid: 1,
-        created_wall_ns: 0,
-        created_tick: 0,
-        counter: Counter::MonotonicNs,
-        nominal_hz: 1_000_000_000,
-        layout: Layout::finished(),
-    }
 }
 
 struct Making {

@@ -8,7 +8,10 @@ use ringscope_analyzer::{
 };
 use ringscope_format::{Kind, Record, TraceWriter, TrackKind};
 
-use crate::nested_traces::{Made, NAMES, Step, header, make, steps, sums};
+use crate::{
+    making::header,
+    nested_traces::{Made, NAMES, Step, make, steps, sums},
+};
 
 fn by_name(traces: &Traces) -> Answer {
     let loaded = &traces.list[0];

@@ -348,6 +348,33 @@ fn what_is_released_by_its_id_needs_nothing_else() {
 }
 
 #[test]
+fn ids_are_those_of_a_device_unless_a_release_names_none() {
+    let mut made = Made::new();
+    let id = ("id", Value::U64(7));
+    let on = |device: u64| ("device", Value::U64(device));
+    let kind = ("kind", Value::Text("tensor"));
+    for (at, bytes) in [(0, 100), (1, 200), (2, 400)] {
+        made.event("memory.allocate", at, &[id, on(at), kind, ("bytes", Value::U64(bytes))]);
+    }
+    made.event("memory.release", 10, &[id, on(0)]);
+    // The last one that is left.
+    made.event("memory.release", 11, &[id]);
+    // Was released already, so its size is not known.
+    made.event("memory.release", 12, &[id, on(2), kind]);
+    let json = made.finish().json(&["memory"]);
+    let rows = json["rows"].as_array().unwrap();
+    let figures: BTreeMap<&str, [u64; 3]> = rows
+        .iter()
+        .map(|row| {
+            let keys = ["released_bytes", "outstanding_bytes", "releases"];
+            (row["device"].as_str().unwrap(), keys.map(|key| row[key].as_u64().unwrap()))
+        })
+        .collect();
+    let expected = [("0", [100, 0, 1]), ("1", [0, 200, 0]), ("2", [400, 0, 2])];
+    assert_eq!(figures, BTreeMap::from(expected), "{json}");
+}
+
+#[test]
 fn what_is_allocated_once_or_comes_and_goes_is_no_leak() {
     let mut made = Made::new();
     for step in 0..64_u64 {

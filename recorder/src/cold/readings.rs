@@ -72,6 +72,21 @@ fn usage() -> Usage {
         cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
         minor_faults: usage.ru_minflt as u64,
         major_faults: usage.ru_majflt as u64,
-        peak_resident: usage.ru_maxrss as u64 * unit,
+        peak_resident: peak_resident().unwrap_or(usage.ru_maxrss as u64 * unit),
     }
+}
+
+/// The peak since the program began. That of `getrusage` goes back beyond: it
+/// survives `exec`, so a program run by cargo would start with cargo's.
+#[cfg(target_os = "linux")]
+fn peak_resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1_024)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn peak_resident() -> Option<u64> {
+    None
 }

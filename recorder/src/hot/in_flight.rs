@@ -82,7 +82,9 @@ impl<const N: usize> InFlight<N> {
     }
 
     /// Owner only: closes the span at `place`, and with it any above that were
-    /// never closed. A span that outlived its parent changes nothing.
+    /// never closed. A span that outlived its parent changes nothing, unless its
+    /// place was taken again meanwhile: then it closes what is there, which is missing
+    /// from the list until it ends. Guards that are dropped in order never do that.
     #[inline(always)]
     pub(crate) fn leave(&self, place: u32) {
         let state = self.state.load(Relaxed);

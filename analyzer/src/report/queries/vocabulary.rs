@@ -111,10 +111,7 @@ fn arrange(
         if std::mem::take(&mut first) {
             return Ok(Part::Table(context.arrange(table, limit)?));
         }
-        if let Some(limit) = limit.filter(|&limit| limit < table.rows.len()) {
-            table.note = format!("  … {} more rows: --limit 0", table.rows.len() - limit);
-            table.rows.truncate(limit);
-        }
+        table.cut(limit);
         Selection::default().choose_columns(&mut table, context.common.for_machines())?;
         Ok(Part::Table(table))
     };

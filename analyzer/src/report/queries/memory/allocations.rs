@@ -1,7 +1,8 @@
 //! Allocations and releases by kind, device and scope.
 //!
 //! A release without `bytes`, `kind`, `device` or `scope` takes them from the
-//! last allocation of the same `id` and device. What was released without having
+//! last allocation of the same `id` and device, or of the same `id` anywhere if it
+//! names no device and nothing without one has that `id`. What was released without having
 //! been allocated in this trace does not make the outstanding bytes negative.
 //!
 //! A leak suspect is a group whose *floor* keeps rising: of each eighth of the
@@ -122,6 +123,34 @@ impl<'a> Group<'a> {
     }
 }
 
+/// Allocations that can be released by their id, with their sizes, by trace and
+/// id: one on each device, the last one last.
+#[derive(Default)]
+struct Live<'a>(HashMap<(Option<&'a str>, &'a str), Vec<(Key<'a>, f64)>>);
+
+impl<'a> Live<'a> {
+    fn allocate(&mut self, id: (Option<&'a str>, &'a str), key: Key<'a>, bytes: f64) {
+        let same_id = self.0.entry(id).or_default();
+        same_id.retain(|(it, _)| it.1 != key.1);
+        same_id.push((key, bytes));
+    }
+
+    fn release(
+        &mut self,
+        id: (Option<&'a str>, &'a str),
+        device: Option<&str>,
+    ) -> Option<(Key<'a>, f64)> {
+        let same_id = self.0.get_mut(&id)?;
+        let here = same_id.iter().position(|(it, _)| it.1 == device);
+        let anywhere = || device.is_none().then(|| same_id.len() - 1);
+        let released = same_id.remove(here.or_else(anywhere)?);
+        if same_id.is_empty() {
+            self.0.remove(&id);
+        }
+        Some(released)
+    }
+}
+
 fn keep_rising(floors: &[f64]) -> bool {
     let pairs = || floors.windows(2);
     pairs().all(|pair| pair[1] >= pair[0])
@@ -135,7 +164,7 @@ pub(super) fn groups<'a>(asking: &Asking<'_>, events: &'a Answer) -> Result<Grou
     let (scopes, ids) = (events.texts("scope")?, events.texts("id")?);
     let mut index: HashMap<(Option<&str>, Key<'_>), usize> = HashMap::new();
     let mut list: Vec<Group<'_>> = Vec::new();
-    let mut live: HashMap<(Option<&str>, &str), (Key<'_>, f64)> = HashMap::new();
+    let mut live = Live::default();
     let mut now: HashMap<Option<&str>, (f64, (f64, f64))> = HashMap::new();
     for at in 0..events.rows() {
         let (trace, time) = (traces[at], times[at].unwrap_or(0.0));
@@ -144,12 +173,12 @@ pub(super) fn groups<'a>(asking: &Asking<'_>, events: &'a Answer) -> Result<Grou
         let is_release = names[at] == Some("memory.release");
         if let Some(id) = ids[at] {
             if is_release {
-                if let Some((of, allocated)) = live.remove(&(trace, id)) {
+                if let Some((of, allocated)) = live.release((trace, id), key.1) {
                     key = (key.0.or(of.0), key.1.or(of.1), key.2.or(of.2));
                     size = bytes[at].unwrap_or(allocated);
                 }
             } else {
-                live.insert((trace, id), (key, size));
+                live.allocate((trace, id), key, size);
             }
         }
         let group = *index.entry((trace, key)).or_insert_with(|| {
