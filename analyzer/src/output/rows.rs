@@ -92,6 +92,7 @@ fn no_such_column(table: &Table, key: &str) -> Error {
 fn compare(a: &Cell, b: &Cell) -> std::cmp::Ordering {
     match (a, b) {
         (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
+        (Cell::Json(a), Cell::Json(b)) => a.to_string().cmp(&b.to_string()),
         (Cell::Text(_), _) => std::cmp::Ordering::Greater,
         (_, Cell::Text(_)) => std::cmp::Ordering::Less,
         (a, b) => value(a).total_cmp(&value(b)),

@@ -8,6 +8,7 @@ use super::Context;
 use crate::{
     load::{Loaded, Traces},
     output::{TimeUnit, count, date, duration, shown},
+    scan::Unreadable,
 };
 
 /// A duration in a sentence.
@@ -33,6 +34,19 @@ pub(super) fn warn(context: &Context) {
                 causes(vitals),
             );
         }
+    }
+}
+
+/// Says which chunks turned out to be damaged when they were read.
+pub(super) fn warn_unreadable(context: &Context, unreadable: &[Unreadable]) {
+    for lost in unreadable {
+        let path = context.traces.list[lost.trace].path.display().to_string();
+        eprintln!(
+            "analyze: {}: {}; {} events are missing",
+            shown(&path),
+            lost.message,
+            count(lost.events)
+        );
     }
 }
 

@@ -37,10 +37,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let most = args.common.limit(USUAL).unwrap_or(MOST).min(MOST);
     let context = Context::open(args.common)?;
     let (found, unreadable) = longest(&context, most)?;
-    for lost in &unreadable {
-        let path = &context.traces.list[lost.trace].path;
-        eprintln!("analyze: {}: {}", shown(&path.display().to_string()), lost.message);
-    }
+    about::warn_unreadable(&context, &unreadable);
     let around = surroundings(&context.traces, &found);
     let all: Vec<One<'_>> = found
         .iter()

@@ -2,7 +2,7 @@
 
 use ringscope_format::Kind;
 
-use super::{Context, stragglers::stragglers};
+use super::{Context, about, stragglers::stragglers};
 use crate::{
     Result,
     cli::Common,
@@ -67,6 +67,7 @@ pub(super) fn spans(
 ) -> Result<(Table, Answer, Labels)> {
     let labels = Labels::by_name(context, by_trace);
     let answer = labels.question(context, is_span, limit).answer()?;
+    about::warn_unreadable(context, &answer.unreadable);
     let mut table = group_table("spans", "Spans", context, &labels, &answer);
     add_others(&mut table, context, &answer, limit);
     let table = context.arrange(table, limit)?;

@@ -22,7 +22,6 @@ mod taking;
 
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
-pub use self::{moments::Moments, selection::Percentiles};
 use self::{
     histogram::Histogram,
     nesting::Open,
@@ -35,6 +34,7 @@ pub(crate) use self::{
     scale::Scale,
     selection::ranks,
 };
+pub use self::{moments::Moments, selection::Percentiles};
 use crate::{
     Result,
     filter::Sieve,
@@ -223,7 +223,8 @@ impl Question<'_> {
                 findings: selection.findings(),
             })?;
             for lost in looked.unreadable {
-                let is_same = |it: &Unreadable| it.trace == lost.trace && it.message == lost.message;
+                let is_same =
+                    |it: &Unreadable| it.trace == lost.trace && it.message == lost.message;
                 if !unreadable.iter().any(is_same) {
                     unreadable.push(lost);
                 }

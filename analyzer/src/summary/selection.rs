@@ -277,12 +277,7 @@ impl<const BITS: u32> Selection<BITS> {
 
 impl<const BITS: u32> Selection<BITS> {
     /// All of `percentiles` of a group.
-    pub(super) fn percentiles(
-        &self,
-        group: usize,
-        percentiles: &[f64],
-        count: u64,
-    ) -> Percentiles {
+    pub(super) fn percentiles(&self, group: usize, percentiles: &[f64], count: u64) -> Percentiles {
         Percentiles(percentiles.iter().map(|&it| self.percentile(group, it, count)).collect())
     }
 }

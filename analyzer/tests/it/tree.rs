@@ -145,7 +145,10 @@ Tree
 ";
     assert_eq!(text, expected);
     let text = people(&["tree", "--name", "nothing"]);
-    assert_eq!(text, "Tree\n  no spans here that nest, or none that pass the filters; `span!` records them\n");
+    assert_eq!(
+        text,
+        "Tree\n  no spans here that nest, or none that pass the filters; `span!` records them\n"
+    );
     let flat = people(&["tree", "--sort", "-self_ns", "--limit", "1", "--columns", "name"]);
     assert!(flat.contains("\n  step > forward > block_{0..7} > attn\n"), "{flat}");
 }

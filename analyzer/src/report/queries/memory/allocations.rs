@@ -123,23 +123,22 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Allocations that can be released by their id, with their sizes, by trace and
-/// id: one on each device, the last one last.
+/// Trace and id.
+type Id<'a> = (Option<&'a str>, &'a str);
+
+/// Allocations that can be released by their id, with their sizes: one on each
+/// device, the last one last.
 #[derive(Default)]
-struct Live<'a>(HashMap<(Option<&'a str>, &'a str), Vec<(Key<'a>, f64)>>);
+struct Live<'a>(HashMap<Id<'a>, Vec<(Key<'a>, f64)>>);
 
 impl<'a> Live<'a> {
-    fn allocate(&mut self, id: (Option<&'a str>, &'a str), key: Key<'a>, bytes: f64) {
+    fn allocate(&mut self, id: Id<'a>, key: Key<'a>, bytes: f64) {
         let same_id = self.0.entry(id).or_default();
         same_id.retain(|(it, _)| it.1 != key.1);
         same_id.push((key, bytes));
     }
 
-    fn release(
-        &mut self,
-        id: (Option<&'a str>, &'a str),
-        device: Option<&str>,
-    ) -> Option<(Key<'a>, f64)> {
+    fn release(&mut self, id: Id<'a>, device: Option<&str>) -> Option<(Key<'a>, f64)> {
         let same_id = self.0.get_mut(&id)?;
         let here = same_id.iter().position(|(it, _)| it.1 == device);
         let anywhere = || device.is_none().then(|| same_id.len() - 1);
