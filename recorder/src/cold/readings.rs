@@ -83,7 +83,10 @@ fn peak_resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1_024)
+    // The kernel adds up roughly, and may say less than before.
+    static MOST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let now = kibibytes * 1_024;
+    Some(MOST.fetch_max(now, Ordering::Relaxed).max(now))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -57,30 +57,33 @@ struct SlotState {
 
 impl TraceFile {
     /// Creates the file, or replaces a trace that nobody is writing to.
+    ///
+    /// It is made beside its place and put there when it has a header: a kill
+    /// meanwhile leaves no file there that nobody can read.
     pub(crate) fn create(path: &Path, header: FileHeader) -> Result<Self, Error> {
         clear_the_way(path)?;
+        let beside = with_suffix(path, ".starting");
+        // Not `create_new`: one that a killed process left is used again.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .create_new(true)
-            .open(path)
+            .create(true)
+            .truncate(false)
+            .open(&beside)
             .map_err(Error::io(path, "create"))?;
-        match Self::prepare(path, file, header) {
-            Ok(trace) => Ok(trace),
-            Err(error) => {
-                // Nothing of use is in it yet.
-                let _ = fs::remove_file(path);
-                Err(error)
-            }
+        lock(&file, path)?;
+        // Another process may have finished with it before it was locked.
+        if !is_at(&file, &beside) {
+            return Err(Error::InUse { path: path.to_owned() });
         }
+        let made = Self::prepare(path, file, header)
+            .and_then(|trace| put_in_place(&beside, path).map(|()| trace));
+        // It is in its place, or nothing of use is in it.
+        let _ = fs::remove_file(&beside);
+        made
     }
 
     fn prepare(path: &Path, file: File, header: FileHeader) -> Result<Self, Error> {
-        lock(&file, path)?;
-        // Another process may have taken it for an old one before it was locked.
-        if !is_at(&file, path) {
-            return Err(Error::InUse { path: path.to_owned() });
-        }
         let layout = header.layout;
         allocate(&file, layout.mapped_length())
             .and_then(|()| file.set_len(layout.log_offset))
@@ -337,6 +340,18 @@ fn is_at(file: &File, path: &Path) -> bool {
     let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let (ours, there) = (file.metadata().map(place), fs::metadata(path).map(place));
     matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+}
+
+/// Gives a file its name, unless another has it by now.
+fn put_in_place(beside: &Path, path: &Path) -> Result<(), Error> {
+    match fs::hard_link(beside, path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::InUse { path: path.to_owned() })
+        }
+        // A file system without such links. Then whoever comes last has the name.
+        Err(_) => fs::rename(beside, path).map_err(Error::io(path, "create")),
+    }
 }
 
 /// A path with something behind its whole name.
