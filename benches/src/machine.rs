@@ -48,18 +48,22 @@ impl Machine {
                 .unwrap_or_default(),
         }
     }
+
+    /// Two lines for the top of a table.
+    pub(crate) fn heading(&self) -> String {
+        let memory = self.memory_gib.map_or(String::new(), |gib| format!(", {gib} GiB"));
+        format!(
+            "{}, {} cores{memory}, {}, traces on {}\n{}, {}\n",
+            self.processor, self.cores, self.system, self.file_system, self.rustc, self.date
+        )
+    }
 }
 
 /// The version of a crate in the lock file this binary was built with. Of
 /// several, the last, which cargo sorts as the newest.
 pub(crate) fn crate_version(name: &str) -> Option<&'static str> {
-    version_in(LOCK_FILE, name)
-}
-
-/// The same in any lock file.
-pub(crate) fn version_in(lock_file: &'static str, name: &str) -> Option<&'static str> {
     let package = format!("name = \"{name}\"");
-    let mut lines = lock_file.lines();
+    let mut lines = LOCK_FILE.lines();
     let mut version = None;
     while let Some(line) = lines.next() {
         if line == package {

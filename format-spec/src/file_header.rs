@@ -183,6 +183,22 @@ pub struct FileHeader {
 }
 
 impl FileHeader {
+    /// The header of a trace that no recorder wrote: its ticks are nanoseconds since
+    /// `epoch_wall_ns`.
+    pub fn converted(recording: [u8; 16], epoch_wall_ns: i64) -> FileHeader {
+        FileHeader {
+            recording,
+            file_number: 0,
+            mode: Mode::Converted,
+            pid: 0,
+            created_wall_ns: epoch_wall_ns,
+            created_tick: 0,
+            counter: Counter::MonotonicNs,
+            nominal_hz: 1_000_000_000,
+            layout: Layout::finished(),
+        }
+    }
+
     /// The fixed part.
     pub fn to_bytes(&self) -> [u8; FIXED_LENGTH] {
         let mut bytes = [0; FIXED_LENGTH];

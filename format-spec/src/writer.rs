@@ -29,19 +29,9 @@ const TABLE_BYTES: usize = 1 << 20;
 /// the order in which a recorder writes them, and nesting is read off it.
 ///
 /// ```
-/// use ringscope_format::{Counter, FileHeader, Kind, Layout, Mode, Record, Trace, TraceWriter, TrackKind};
+/// use ringscope_format::{FileHeader, Kind, Record, Trace, TraceWriter, TrackKind};
 ///
-/// let header = FileHeader {
-///     recording: [7; 16],
-///     file_number: 0,
-///     mode: Mode::Converted,
-///     pid: 1,
-///     created_wall_ns: 0,
-///     created_tick: 0,
-///     counter: Counter::MonotonicNs,
-///     nominal_hz: 1_000_000_000,
-///     layout: Layout::finished(),
-/// };
+/// let header = FileHeader::converted([7; 16], 0);
 /// let mut writer = TraceWriter::new(std::io::Cursor::new(Vec::new()), header)?;
 /// let (name, track) = (writer.name("step"), writer.track(TrackKind::Thread, 1, "main"));
 /// writer.event(Record::timed(Kind::SPAN, name, track, 100, 25), &[], &[])?;
@@ -240,21 +230,11 @@ impl<W: Write + Seek> TraceWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Counter, Kind, Mode, Trace};
+    use crate::{Kind, Trace};
     use std::io::Cursor;
 
     fn writer() -> TraceWriter<Cursor<Vec<u8>>> {
-        let header = FileHeader {
-            recording: [7; 16],
-            file_number: 0,
-            mode: Mode::Converted,
-            pid: 1,
-            created_wall_ns: 0,
-            created_tick: 0,
-            counter: Counter::MonotonicNs,
-            nominal_hz: 1_000_000_000,
-            layout: Layout::finished(),
-        };
+        let header = FileHeader::converted([7; 16], 0);
         TraceWriter::new(Cursor::new(Vec::new()), header).unwrap()
     }
 

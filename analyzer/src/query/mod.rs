@@ -29,20 +29,19 @@ pub struct Database {
 }
 
 impl Database {
+    /// Tries a query on empty tables, so that a mistake in it is found before a
+    /// large trace has been read.
+    pub fn try_out(query: &str) -> Result<()> {
+        Self { frames: Vec::new() }.ask(query).map(drop)
+    }
+
     /// Loads what `queries` need of the events in `scope`.
-    ///
-    /// Queries are tried on empty tables first, so that a mistake in one is found
-    /// before a large trace has been read.
     pub fn load(
         context: &Context,
         queries: &[&str],
         scope: &Scope,
         budget: Budget,
     ) -> Result<Self> {
-        let empty = Self { frames: Vec::new() };
-        for query in queries {
-            empty.ask(query)?;
-        }
         let wanted = needs::wanted(queries)?;
         let gathering = Gathering {
             traces: &context.traces,

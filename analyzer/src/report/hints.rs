@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Context, about, spans::Labels};
 use crate::{
     load::Loaded,
-    output::{Cell, Part, Table, count, shown},
+    output::{Cell, Part, Table, bytes, count, shown},
     summary::{Answer, Group},
 };
 
@@ -24,6 +24,8 @@ const COST_OF_A_SPAN_NS: f64 = 26.0;
 const TOO_SHORT: f64 = 4.0;
 /// A device that waits for the host for this share of its time stands out.
 const IDLE_SHARE: f64 = 0.2;
+/// A device or pool with this share in use has little room left.
+const NEARLY_FULL: f64 = 0.9;
 /// More hints than these are noise; more long tails than these are one fact told often.
 const MOST: usize = 8;
 const MOST_TAILS: usize = 3;
@@ -33,19 +35,33 @@ struct Hint {
     command: String,
 }
 
+/// What hints are about, asked for or not.
+const PERCENTILES: [f64; 2] = [50.0, 99.0];
+
+/// The percentiles that are asked for, and then what else the hints need.
+pub(super) fn percentiles(context: &Context) -> Vec<f64> {
+    let mut all = context.common.percentiles.clone();
+    all.extend(PERCENTILES.iter().filter(|it| !context.common.percentiles.contains(it)));
+    all
+}
+
 /// The hints, if there are any.
 ///
-/// `devices` is what the report says about kernels and devices.
+/// `parts` is what the report says about kernels, devices, memory and errors;
+/// `answer` has [`percentiles`].
 pub(super) fn section(
     context: &Context,
     labels: &Labels,
     answer: &Answer,
-    devices: &[Part],
+    parts: &[Part],
 ) -> Option<Part> {
     let mut hints: Vec<Hint> = Vec::new();
+    let files = files(context);
     context.traces.list.iter().for_each(|loaded| about_the_trace(loaded, &mut hints));
-    about_devices(devices, &files(context), &mut hints);
-    about_spans(context, labels, answer, &mut hints);
+    about_errors(parts, &files, &mut hints);
+    about_memory(parts, &files, &mut hints);
+    about_devices(parts, &files, &mut hints);
+    about_spans(context, labels, answer, &files, &mut hints);
     if hints.is_empty() {
         return None;
     }
@@ -104,14 +120,72 @@ fn files(context: &Context) -> String {
     paths.collect::<Vec<_>>().join(" ")
 }
 
-fn about_devices(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
-    let table = |key: &str| {
-        parts.iter().find_map(|part| match part {
-            Part::Table(table) if table.key == key => Some(table),
-            _ => None,
-        })
+fn table<'a>(parts: &'a [Part], key: &str) -> Option<&'a Table> {
+    parts.iter().find_map(|part| match part {
+        Part::Table(table) if table.key == key => Some(table),
+        _ => None,
+    })
+}
+
+fn about_errors(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
+    let Some(errors) = table(parts, "errors") else { return };
+    // Failed spans are told with their names.
+    let is_error = |row: &&Vec<Cell>| text(errors, row, "what") == Some("error");
+    let Some(row) = errors.rows.iter().find(is_error) else { return };
+    let (Some(name), Some(times), Some(last)) =
+        (text(errors, row, "name"), number(errors, row, "count"), number(errors, row, "last_ns"))
+    else {
+        return;
     };
-    if let Some(kernels) = table("kernels")
+    let how_often = match times as u64 {
+        1 => "once".to_owned(),
+        times => format!("{} times", count(times)),
+    };
+    hints.push(Hint {
+        text: format!(
+            "error `{}` happened {how_often}, last {} in",
+            shown(name),
+            about::in_words(last)
+        ),
+        command: format!("analyze errors {files}"),
+    });
+}
+
+fn about_memory(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
+    let command = || format!("analyze memory {files}");
+    if let Some(allocations) = table(parts, "allocations")
+        && let Some(row) =
+            allocations.rows.iter().find(|row| text(allocations, row, "leak").is_some())
+    {
+        let what = ["kind", "device", "scope"].map(|key| text(allocations, row, key));
+        let what: Vec<_> = what.into_iter().flatten().map(shown).collect();
+        let number = |key| number(allocations, row, key).unwrap_or(0.0);
+        hints.push(Hint {
+            text: format!(
+                "memory of `{}` keeps growing, by {} a second: {} outstanding at the end",
+                what.join(", "),
+                bytes(number("growth_bytes_per_second")).trim(),
+                bytes(number("outstanding_bytes")).trim(),
+            ),
+            command: command(),
+        });
+    }
+    let Some(uses) = table(parts, "use") else { return };
+    for row in &uses.rows {
+        if let (Some(what), Some(share)) =
+            (text(uses, row, "what"), number(uses, row, "peak_percent"))
+            && share >= 100.0 * NEARLY_FULL
+        {
+            hints.push(Hint {
+                text: format!("{} was {share:.0} % full at its peak", shown(what)),
+                command: command(),
+            });
+        }
+    }
+}
+
+fn about_devices(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
+    if let Some(kernels) = table(parts, "kernels")
         && let Some(row) = kernels.rows.first()
         && let (Some(name), Some(share)) =
             (text(kernels, row, "name"), number(kernels, row, "time_percent"))
@@ -129,7 +203,7 @@ fn about_devices(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
             command: format!("analyze slow --name {} {files}", word(&pattern_of(name))),
         });
     }
-    let Some(devices) = table("devices") else { return };
+    let Some(devices) = table(parts, "devices") else { return };
     for row in &devices.rows {
         let (device, queue) = (text(devices, row, "device"), text(devices, row, "queue"));
         let idle = number(devices, row, "idle_percent");
@@ -152,7 +226,9 @@ fn about_devices(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
 fn number(table: &Table, row: &[Cell], key: &str) -> Option<f64> {
     match row.get(table.column(key)?)? {
         Cell::Count(n) => Some(*n as f64),
-        Cell::Ns(value) | Cell::Percent(value) | Cell::Number(value) => Some(*value),
+        Cell::Ns(value) | Cell::Percent(value) | Cell::Number(value) | Cell::Bytes(value) => {
+            Some(*value)
+        }
         _ => None,
     }
 }
@@ -164,15 +240,21 @@ fn text<'a>(table: &Table, row: &'a [Cell], key: &str) -> Option<&'a str> {
     }
 }
 
-fn about_spans(context: &Context, labels: &Labels, answer: &Answer, hints: &mut Vec<Hint>) {
-    let files = files(context);
+fn about_spans(
+    context: &Context,
+    labels: &Labels,
+    answer: &Answer,
+    files: &str,
+    hints: &mut Vec<Hint>,
+) {
     let whole: f64 = answer.groups.iter().filter_map(|group| group.self_ns).sum();
     let mut order: Vec<usize> =
         (0..answer.groups.len()).filter(|&at| answer.groups[at].count > 0).collect();
     let own = |at: usize| answer.groups[at].self_ns.unwrap_or(0.0);
     order.sort_by(|&a, &b| own(b).total_cmp(&own(a)));
+    let percentiles = percentiles(context);
     let percentile = |group: &Group, wanted: f64| {
-        let at = context.common.percentiles.iter().position(|&it| it == wanted)?;
+        let at = percentiles.iter().position(|&it| it == wanted)?;
         group.percentiles_ns.get(at).copied()
     };
 

@@ -46,13 +46,12 @@ pub struct Context {
 impl Context {
     /// Opens the traces and says on standard error what is wrong with them.
     pub fn open(mut common: Common) -> Result<Self> {
-        let mut seen = Vec::new();
-        common.percentiles.retain(|&it| {
-            !seen.contains(&it) && {
-                seen.push(it);
-                true
+        let asked = std::mem::take(&mut common.percentiles);
+        for percentile in asked {
+            if !common.percentiles.contains(&percentile) {
+                common.percentiles.push(percentile);
             }
-        });
+        }
         let filter = common.filter()?;
         let traces = Traces::open(&common.traces)?;
         let compile = |loaded| filter.compile(loaded, &traces.names);

@@ -67,23 +67,29 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         };
         parts.extend(context.traces.list.iter().map(|loaded| header(loaded, key(loaded))));
     }
-    let (table, answer, labels) = spans::spans(&context, false, limit)?;
+    let (table, answer, labels) =
+        spans::spans(&context, false, limit, Some(hints::percentiles(&context)))?;
     if wants(Section::Categories) {
         parts.extend(categories(&context, &answer));
     }
     if wants(Section::Spans) && !table.rows.is_empty() {
         parts.push(Part::Table(table));
     }
-    let devices = kernels::section(&context, limit)?.unwrap_or_default();
+    let mut evidence = kernels::section(&context, limit)?.unwrap_or_default();
     if wants(Section::Kernels) {
-        parts.extend(devices.iter().cloned());
+        parts.extend(evidence.iter().cloned());
     }
-    parts.extend(points(&context, &wants)?);
+    for (section, found) in points(&context, &wants)? {
+        if wants(section) {
+            parts.extend(found.iter().cloned());
+        }
+        evidence.extend(found);
+    }
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }
     if wants(Section::Hints) {
-        parts.extend(hints::section(&context, &labels, &answer, &devices));
+        parts.extend(hints::section(&context, &labels, &answer, &evidence));
     }
     let document = context.document("ringscope.report/1", parts);
     Ok((context.common, document))
@@ -91,20 +97,20 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
 
 /// Memory, counters and errors.
 #[cfg(feature = "sql")]
-fn points(context: &Context, wants: &impl Fn(Section) -> bool) -> Result<Vec<Part>> {
+fn points(
+    context: &Context,
+    wants: &impl Fn(Section) -> bool,
+) -> Result<Vec<(Section, Vec<Part>)>> {
     let sections = [Section::Memory, Section::Counters, Section::Errors];
-    if !sections.iter().any(|&section| wants(section)) {
+    if !sections.iter().any(|&section| wants(section)) && !wants(Section::Hints) {
         return Ok(Vec::new());
     }
-    let parts = super::queries::sections(context)?;
-    let wanted = sections.into_iter().zip(parts).filter(|(section, _)| wants(*section));
-    Ok(wanted.flat_map(|(_, parts)| parts).collect())
+    Ok(sections.into_iter().zip(super::queries::sections(context)?).collect())
 }
 
 /// Memory, counters and errors are queries, and this build has none.
 #[cfg(not(feature = "sql"))]
-fn points(context: &Context, _: &impl Fn(Section) -> bool) -> Result<Vec<Part>> {
-    let _ = context;
+fn points(_: &Context, _: &impl Fn(Section) -> bool) -> Result<Vec<(Section, Vec<Part>)>> {
     Ok(Vec::new())
 }
 

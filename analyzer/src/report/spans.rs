@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
     let limit = context.common.limit(USUAL_ROWS);
     let by_trace = args.by.by == Some(Apart::Trace);
-    let mut parts = vec![Part::Table(spans(&context, by_trace, limit)?.0)];
+    let mut parts = vec![Part::Table(spans(&context, by_trace, limit, None)?.0)];
     if by_trace {
         parts.extend(stragglers(&context)?.map(Part::Table));
     }
@@ -59,14 +59,18 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     Ok((context.common, document))
 }
 
-/// The table, arranged as asked for, and what it was made from.
+/// The table, arranged as asked for, and what it was made from: with these
+/// percentiles, of which the table shows the first, or with those that it shows.
 pub(super) fn spans(
     context: &Context,
     by_trace: bool,
     limit: Option<usize>,
+    percentiles: Option<Vec<f64>>,
 ) -> Result<(Table, Answer, Labels)> {
     let labels = Labels::by_name(context, by_trace);
-    let answer = labels.question(context, is_span, limit).answer()?;
+    let mut question = labels.question(context, is_span, limit);
+    question.percentiles = percentiles.unwrap_or(question.percentiles);
+    let answer = question.answer()?;
     about::warn_unreadable(context, &answer.unreadable);
     let mut table = group_table("spans", "Spans", context, &labels, &answer);
     add_others(&mut table, context, &answer, limit);

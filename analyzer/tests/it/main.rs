@@ -23,3 +23,5 @@ mod threads;
 mod tree;
 #[cfg(feature = "sql")]
 mod vocabulary;
+#[cfg(feature = "sql")]
+mod vocabulary_figures;

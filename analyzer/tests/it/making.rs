@@ -2,23 +2,14 @@
 
 use std::{fs::File, io::BufWriter, path::Path};
 
-use ringscope_format::{Counter, FileHeader, Kind, Layout, Mode, Record, TraceWriter, TrackKind};
+use ringscope_format::{FileHeader, Kind, Record, TraceWriter, TrackKind};
 
 pub(crate) type Writer = TraceWriter<BufWriter<File>>;
 
 /// A header whose ticks are nanoseconds.
 pub(crate) fn header() -> FileHeader {
-    FileHeader {
-        recording: *b"analyzer's tests",
-        file_number: 0,
-        mode: Mode::Converted,
-        pid: 42,
-        created_wall_ns: 1_700_000_000_000_000_000,
-        created_tick: 0,
-        counter: Counter::MonotonicNs,
-        nominal_hz: 1_000_000_000,
-        layout: Layout::finished(),
-    }
+    let header = FileHeader::converted(*b"analyzer's tests", 1_700_000_000_000_000_000);
+    FileHeader { pid: 42, ..header }
 }
 
 /// A trace file with what `fill` writes.

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use proptest::prelude::*;
 use ringscope_format::{Kind, Record, Status, Value, ValueType};
 
 use crate::made::{Finished, MS, Made, analyze};
@@ -390,120 +389,28 @@ fn what_is_allocated_once_or_comes_and_goes_is_no_leak() {
     assert!(rows.as_array().unwrap().iter().all(|row| row["leak"].is_null()), "{rows}");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
-
-    #[test]
-    fn outstanding_and_peak_are_those_of_a_naive_account(
-        steps in prop::collection::vec((0..3_usize, 0..12_u64, 0..1_000_u64, any::<bool>()), 1..200),
-    ) {
-        let kinds = ["tensor", "scratch", "cache"];
-        let mut made = Made::new();
-        let mut live: BTreeMap<(usize, u64), u64> = BTreeMap::new();
-        // Outstanding, peak, allocations, releases.
-        let mut naive = [(0, 0, 0, 0); 3];
-        for (at, (kind, slot, bytes, release)) in steps.into_iter().enumerate() {
-            let id = ("id", Value::U64(slot * 3 + kind as u64));
-            let account = &mut naive[kind];
-            match live.remove(&(kind, slot)) {
-                Some(bytes) if release => {
-                    made.event("memory.release", at as u64, &[id]);
-                    account.0 -= bytes;
-                    account.3 += 1;
-                }
-                Some(bytes) => {
-                    live.insert((kind, slot), bytes);
-                }
-                None => {
-                    let fields =
-                        [id, ("bytes", Value::U64(bytes)), ("kind", Value::Text(kinds[kind]))];
-                    made.event("memory.allocate", at as u64, &fields);
-                    live.insert((kind, slot), bytes);
-                    account.0 += bytes;
-                    account.1 = account.1.max(account.0);
-                    account.2 += 1;
-                }
-            }
-        }
-        let json = made.finish().json(&["memory"]);
-        let rows = json["rows"].as_array().unwrap();
-        prop_assert_eq!(rows.len(), naive.iter().filter(|account| account.2 > 0).count());
-        for row in rows {
-            let kind = kinds.iter().position(|kind| row["kind"] == *kind).unwrap();
-            let figures = ["outstanding_bytes", "peak_bytes", "allocations", "releases"]
-                .map(|key| row[key].as_u64().unwrap());
-            let (outstanding, peak, allocations, releases) = naive[kind];
-            prop_assert_eq!(figures, [outstanding, peak, allocations, releases]);
-        }
-    }
-
-    #[test]
-    fn counters_and_errors_are_those_of_a_naive_count(
-        points in prop::collection::vec((0..3_u64, any::<bool>(), 0..1_000_u64), 1..200),
-    ) {
-        let mut made = Made::new();
-        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-        let mut errors: BTreeMap<String, u64> = BTreeMap::new();
-        for (at, (name, is_error, value)) in points.into_iter().enumerate() {
-            let name = format!("point {name}");
-            if is_error {
-                made.reading(Kind::ERROR, &name, at as u64, value);
-                *errors.entry(name).or_default() += 1;
-            } else {
-                made.reading(Kind::COUNTER, &name, at as u64, value);
-                *sums.entry(name).or_default() += value;
-            }
-        }
-        let trace = made.finish();
-        let figures = |report: &str, key: &str| -> BTreeMap<String, u64> {
-            let json = trace.json(&[report]);
-            let row = |row: &serde_json::Value| {
-                (row["name"].as_str().unwrap().to_owned(), row[key].as_u64().unwrap())
-            };
-            json["rows"].as_array().unwrap().iter().map(row).collect()
-        };
-        prop_assert_eq!(figures("counters", "sum"), sums);
-        prop_assert_eq!(figures("errors", "count"), errors);
-    }
-}
-
-/// The options, as the command line gives them.
-#[derive(clap::Parser)]
-struct Options {
-    #[command(flatten)]
-    common: ringscope_analyzer::cli::Common,
-}
-
 #[test]
-fn sections_of_the_overview_share_one_load() {
-    use clap::Parser;
-    use ringscope_analyzer::{
-        output::Part,
-        report::{
-            Context,
-            queries::{counters, errors, memory, vocabulary::Points},
-        },
-        tables::Budget,
+fn sections_of_the_overview_hold_what_there_is_and_hints_say_what_stands_out() {
+    let overview = |trace: &Finished| trace.json(&["report"])["sections"].clone();
+    let has = |trace: &Finished| {
+        let report = overview(trace);
+        ["allocations", "use", "counters", "errors"].map(|key| report.get(key).is_some())
     };
-    let sections = |trace: &Finished| {
-        let path = trace.path.to_str().unwrap();
-        let context = Context::open(Options::parse_from(["analyze", path]).common).unwrap();
-        let points = Points::load(&context, Budget::new(None)).unwrap();
-        let keys = |parts: Option<Vec<Part>>| {
-            let key = |part| match part {
-                Part::Table(table) => table.key,
-                Part::Text { key, .. } => key,
-            };
-            parts.map(|parts| parts.into_iter().map(key).collect::<Vec<_>>())
-        };
-        [
-            keys(memory::section(&context, &points).unwrap()),
-            keys(counters::section(&context, &points).unwrap()),
-            keys(errors::section(&context, &points).unwrap()),
-        ]
+    assert_eq!(has(&memory_trace()), [true, true, false, false]);
+    assert_eq!(has(&counter_trace()), [false, false, true, false]);
+    assert_eq!(has(&error_trace()), [false, false, false, true]);
+
+    let hints = |trace: &Finished| -> Vec<String> {
+        let hints = overview(trace)["hints"].as_array().cloned().unwrap_or_default();
+        hints.iter().map(|hint| hint["text"].as_str().unwrap().to_owned()).collect()
     };
-    let some = |keys: &[&str]| Some(keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>());
-    assert_eq!(sections(&memory_trace()), [some(&["allocations", "use"]), None, None]);
-    assert_eq!(sections(&counter_trace()), [None, some(&["counters"]), None]);
-    assert_eq!(sections(&error_trace()), [None, None, some(&["errors"])]);
+    assert!(hints(&memory_trace()).contains(
+        &"memory of `tensor, cpu, request` keeps growing, by 875.0 MiB a second: 16.0 MiB outstanding at the end".to_owned()
+    ), "{:?}", hints(&memory_trace()));
+    assert!(
+        hints(&error_trace())
+            .contains(&"error `call.exception` happened 3 times, last 3.00 ms in".to_owned()),
+        "{:?}",
+        hints(&error_trace())
+    );
 }

@@ -91,17 +91,7 @@ impl Figures {
 
 /// The figures for people.
 pub(crate) fn table(figures: &Figures) -> String {
-    let machine = &figures.machine;
-    let memory = machine.memory_gib.map_or(String::new(), |gib| format!(", {gib} GiB"));
-    let mut text = format!(
-        "{}, {} cores{memory}, {}, traces on {}\n{}, {}\n",
-        machine.processor,
-        machine.cores,
-        machine.system,
-        machine.file_system,
-        machine.rustc,
-        machine.date
-    );
+    let mut text = figures.machine.heading();
     for (name, version) in &figures.versions {
         let _ = writeln!(text, "{name} {version}");
     }

@@ -17,7 +17,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ringscope_format::{Counter, FileHeader, Kind, Layout, Mode, Record, TraceWriter, TrackKind};
+use ringscope_format::{FileHeader, Kind, Record, TraceWriter, TrackKind};
 
 use crate::random::Random;
 
@@ -40,17 +40,7 @@ const NAME_BITS: u32 = 16;
 /// Writes a trace of so many records; returns its length in bytes.
 pub(crate) fn trace(path: &Path, records: u64) -> Result<u64> {
     let file = File::create(path).with_context(|| path.display().to_string())?;
-    let header = FileHeader {
-        recording: *b"ringscope-bench.",
-        file_number: 0,
-        mode: Mode::Converted,
-        pid: 1,
-        created_wall_ns: 0,
-        created_tick: 0,
-        counter: Counter::MonotonicNs,
-        nominal_hz: 1_000_000_000,
-        layout: Layout::finished(),
-    };
+    let header = FileHeader::converted(*b"ringscope-bench.", 0);
     let mut writer = TraceWriter::new(BufWriter::with_capacity(1 << 20, file), header)?;
     let mut random = Random::new(SEED);
     let names: Vec<Name> = (0..NAMES)

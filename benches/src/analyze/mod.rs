@@ -2,24 +2,25 @@
 //! Polars' own lazy engine.
 //!
 //! Both sides are whole programs, started by the same code and taking turns: the
-//! `analyze` that people run, and `benches/polars-peer`. Both read a file that is in
-//! the page cache. What they print is compared too: a figure for a wrong answer
+//! `analyze` that people run, and Python with Polars as its authors publish it. Both
+//! read a file that is in the page cache. What they print is compared too: a figure for a wrong answer
 //! would be none.
 
 mod figures;
 mod generate;
+mod polars;
 mod programs;
 mod rows;
 mod timing;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use crate::machine::{Machine, crate_version, version_in};
+use crate::machine::{Machine, crate_version};
 use crate::quantile::median;
 use figures::rounded;
+use polars::Polars;
 use timing::Cost;
 
 pub(crate) use figures::{Figures, table};
@@ -45,22 +46,20 @@ pub(crate) fn run(quick: bool, records: Option<u64>, scratch: &Path) -> Result<F
         figures.versions.extend(version.map(|version| (name.to_owned(), version.to_owned())));
     };
     note("ringscope-analyzer", crate_version("ringscope-analyzer"));
-    note("polars", version_in(programs::PEER_LOCK_FILE, "polars"));
+    note("polars", programs::python_version_of("polars"));
     let analyze = programs::analyze(quick)?;
-    let peer = programs::peer(quick);
 
     let trace = scratch.join("large.trace");
     eprintln!("analyze: generating {records} records");
     let bytes = generate::trace(&trace, records)?;
     figures.bytes_per_record = rounded(bytes as f64 / records as f64);
 
-    let peer = peer.and_then(|program| Peer::prepare(program, &trace, scratch));
-    let peer = match peer {
-        Ok(peer) => {
-            figures.polars_engine = Some(peer.engine);
+    let polars = match Polars::prepare(&trace, scratch) {
+        Ok(polars) => {
+            figures.polars_engine = Some(polars.engine);
             figures.parquet_bytes_per_record =
-                Some(rounded(peer.parquet.metadata()?.len() as f64 / records as f64));
-            Some(peer)
+                Some(rounded(polars.parquet.metadata()?.len() as f64 / records as f64));
+            Some(polars)
         }
         Err(error) => {
             for key in ["polars_parquet_s", "group_by_over_polars", "plain_over_polars"] {
@@ -69,11 +68,10 @@ pub(crate) fn run(quick: bool, records: Option<u64>, scratch: &Path) -> Result<F
             None
         }
     };
-    compare(&mut figures, &analyze, &trace, peer.as_ref(), scratch)?;
+    compare(&mut figures, &analyze, &trace, polars.as_ref(), scratch)?;
     if records >= MILLION {
         figures.growth.insert(millions(records), per_record(figures.group_by_s, records));
     }
-    drop(peer);
     std::fs::remove_file(&trace)?;
 
     for smaller in [records / 100, records / 10].into_iter().filter(|&it| it >= MILLION) {
@@ -98,24 +96,28 @@ fn compare(
     figures: &mut Figures,
     analyze: &Path,
     trace: &Path,
-    peer: Option<&Peer>,
+    polars: Option<&Polars>,
     scratch: &Path,
 ) -> Result<()> {
-    let mut subjects = vec![
+    let ours = [
         group_by(analyze, trace, true),
         group_by(analyze, trace, false),
         spans(analyze, trace),
         report(analyze, trace),
     ];
-    subjects.extend(peer.map(|peer| peer.group_by(peer.engine, true)));
-    subjects.extend(peer.map(|peer| peer.group_by(peer.engine, false)));
+    let mut subjects: Vec<Subject<'_>> =
+        ours.iter().map(|it| -> Subject<'_> { Box::new(|| it.measure(scratch)) }).collect();
+    if let Some(polars) = polars {
+        subjects.push(Box::new(|| polars.group_by(true, scratch)));
+        subjects.push(Box::new(|| polars.group_by(false, scratch)));
+    }
     let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); subjects.len()];
     for round in 0..rounds(figures.quick) {
         eprintln!("analyze: round {} of {}", round + 1, rounds(figures.quick));
         for at in 0..subjects.len() {
             // Whoever comes after the peer finds a colder cache, so all do in turn.
             let at = (at + round) % subjects.len();
-            costs[at].push(subjects[at].measure(scratch)?);
+            costs[at].push(subjects[at]()?);
         }
     }
     figures.group_by_s = rounded(median_wall(&costs[0]));
@@ -140,6 +142,9 @@ fn compare(
     Ok(())
 }
 
+/// Something that is measured.
+type Subject<'a> = Box<dyn Fn() -> Result<Cost> + 'a>;
+
 /// The question that both answer, as one asks `analyze`.
 fn group_by(analyze: &Path, trace: &Path, percentiles: bool) -> Run {
     let columns = if percentiles {
@@ -159,41 +164,6 @@ fn spans(analyze: &Path, trace: &Path) -> Run {
 
 fn report(analyze: &Path, trace: &Path) -> Run {
     Run::new(analyze, ["report".as_ref(), trace.as_os_str()])
-}
-
-/// Polars, and the rows as Parquet.
-struct Peer {
-    program: PathBuf,
-    parquet: PathBuf,
-    /// Whichever is quicker here.
-    engine: &'static str,
-}
-
-impl Peer {
-    fn prepare(program: PathBuf, trace: &Path, scratch: &Path) -> Result<Self> {
-        eprintln!("analyze: writing the same rows as Parquet");
-        let parquet = scratch.join("large.parquet");
-        let output = Command::new(&program)
-            .arg("write")
-            .args([trace, &parquet])
-            .output()
-            .context("polars-peer")?;
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "polars-peer write: {}", complaint.trim());
-        let mut peer = Peer { program, parquet, engine: "streaming" };
-        let streaming = peer.group_by("streaming", true).measure(scratch);
-        let memory = peer.group_by("memory", true).measure(scratch)?;
-        if streaming.is_err() || streaming.is_ok_and(|it| memory.wall_s < it.wall_s) {
-            peer.engine = "memory";
-        }
-        Ok(peer)
-    }
-
-    fn group_by(&self, engine: &str, percentiles: bool) -> Run {
-        let what = if percentiles { "percentiles" } else { "plain" };
-        let parquet = self.parquet.as_os_str();
-        Run::new(&self.program, ["group".as_ref(), parquet, engine.as_ref(), what.as_ref()])
-    }
 }
 
 fn repeat(run: &Run, times: usize, scratch: &Path) -> Result<Vec<Cost>> {

@@ -1,45 +1,59 @@
-//! The two programs that are compared: `analyze`, and `benches/polars-peer`.
+//! The two programs that are compared: `analyze`, and Python with Polars.
 //!
 //! Neither is a dependency of the bench, so that whoever wants to know what
-//! recording costs does not wait for two builds of Polars. Cargo builds them on
-//! demand, into the directory of this program and below.
+//! recording costs waits for no build of Polars. Cargo builds `analyze` on demand,
+//! into the directory of this program; `pip` installs Polars' own wheels below it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-/// The crates that the peer is built from.
-pub(crate) const PEER_LOCK_FILE: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/polars-peer/Cargo.lock"));
+/// What `pip` installs.
+const REQUIREMENTS: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/polars/requirements.txt"));
+
+/// The version of a package that `pip` installs.
+pub(crate) fn python_version_of(package: &str) -> Option<&'static str> {
+    let mut pinned = REQUIREMENTS.lines().filter_map(|line| line.split_once("=="));
+    pinned.find(|(name, _)| *name == package).map(|(_, version)| version)
+}
 
 /// `analyze`, up to date. A quick run takes it as it finds it.
 pub(crate) fn analyze(quick: bool) -> Result<PathBuf> {
     let target = target()?;
-    let program = program(&target, "analyze");
-    if !(quick && program.exists()) {
-        eprintln!("analyze: building ringscope-analyzer; the first time takes 15 minutes");
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyzer/Cargo.toml");
-        build(&manifest, &target)?;
+    let program = target.join("release").join(format!("analyze{}", std::env::consts::EXE_SUFFIX));
+    if quick && program.exists() {
+        return Ok(program);
     }
+    eprintln!("analyze: building ringscope-analyzer; the first time takes 12 minutes on 2 cores");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo)
+        .args(["build", "--release", "--bins", "--locked", "--manifest-path"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../analyzer/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target))?;
     Ok(program)
 }
 
-/// The peer, up to date. A quick run takes it as it finds it, or not at all.
-pub(crate) fn peer(quick: bool) -> Result<PathBuf> {
-    let target = target()?.join("polars-peer");
-    let program = program(&target, "polars-peer");
-    if !quick {
-        eprintln!("analyze: building benches/polars-peer; the first time takes 20 minutes");
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("polars-peer/Cargo.toml");
-        build(&manifest, &target)?;
+/// Python, with Polars installed for it.
+pub(crate) fn python() -> Result<PathBuf> {
+    let home = target()?.join("polars");
+    let python = home.join("bin/python");
+    let installed = home.join("requirements.txt");
+    if std::fs::read_to_string(&installed).is_ok_and(|it| it == REQUIREMENTS) {
+        return Ok(python);
     }
-    ensure!(program.exists(), "benches/polars-peer is not built; a run without --quick does that");
-    Ok(program)
-}
-
-fn program(target: &Path, name: &str) -> PathBuf {
-    target.join("release").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    eprintln!(
+        "analyze: installing {}",
+        REQUIREMENTS.split_whitespace().collect::<Vec<_>>().join(" and ")
+    );
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))?;
+    let wanted = home.join("wanted.txt");
+    std::fs::write(&wanted, REQUIREMENTS)?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(&wanted))?;
+    std::fs::rename(&wanted, &installed)?;
+    Ok(python)
 }
 
 /// The target directory that this program lies in.
@@ -49,18 +63,12 @@ fn target() -> Result<PathBuf> {
     Ok(target.to_owned())
 }
 
-fn build(manifest: &Path, target: &Path) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--bins", "--locked", "--manifest-path"])
-        .arg(manifest)
-        .arg("--target-dir")
-        .arg(target)
-        .stdin(Stdio::null())
-        // Standard output is for figures.
-        .stdout(Stdio::null())
-        .status()
-        .context("cargo is needed to build what is measured")?;
-    ensure!(status.success(), "cargo could not build {}", manifest.display());
+/// Runs to its end what makes ready. Standard output is for figures.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) => ensure!(status.success(), "{command:?}: {status}"),
+        Err(error) => bail!("{command:?}: {error}"),
+    }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
-use super::generate;
+use super::{generate, polars};
 
 /// Sums of floating-point numbers depend on their order, and Polars sums so.
 const TOLERANCE: f64 = 1e-9;
@@ -18,8 +18,8 @@ type Rows = BTreeMap<String, Map<String, Value>>;
 pub(crate) fn differences(ours: &str, theirs: &str) -> Result<Vec<String>> {
     let document: Value = serde_json::from_str(ours).context("output of analyze")?;
     let ours = rows(&document["rows"], |name| name.as_str().map(str::to_owned))?;
-    let peer: Value = serde_json::from_str(theirs).context("output of polars-peer")?;
-    let theirs = rows(&peer, |id| Some(generate::name(id.as_f64()? as usize - 1)))?;
+    let theirs =
+        rows(&polars::answer(theirs)?.rows, |id| Some(generate::name(id.as_f64()? as usize - 1)))?;
     let mut differences = Vec::new();
     if !ours.keys().eq(theirs.keys()) {
         differences.push(format!("{} names here, {} there", ours.len(), theirs.len()));

@@ -40,17 +40,7 @@ pub(crate) fn table(figures: &Figures) -> String {
 }
 
 fn heading(figures: &Figures) -> String {
-    let machine = &figures.machine;
-    let memory = machine.memory_gib.map_or(String::new(), |gib| format!(", {gib} GiB"));
-    let mut text = format!(
-        "{}, {} cores{memory}, {}, traces on {}\n{}, {}\n",
-        machine.processor,
-        machine.cores,
-        machine.system,
-        machine.file_system,
-        machine.rustc,
-        machine.date
-    );
+    let mut text = figures.machine.heading();
     if let Some(version) = figures.versions.get("ringscope") {
         let _ = writeln!(text, "ringscope {version}");
     }

@@ -43,13 +43,11 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     REPORT.run(args)
 }
 
-/// A section of the overview; `None` without counters of the program's own.
-pub fn section(context: &Context, points: &Points) -> Result<Option<Vec<Part>>> {
-    let parts = REPORT.section(context, points)?;
-    let own = |part: &Part| matches!(part, Part::Table(table) if table.key == "counters");
-    Ok(parts
-        .map(|parts| parts.into_iter().filter(own).collect::<Vec<_>>())
-        .filter(|own| !own.is_empty()))
+/// A section of the overview; empty without counters of the program's own.
+pub fn section(context: &Context, points: &Points) -> Result<Vec<Part>> {
+    let mut parts = points.section(context, parts)?;
+    parts.retain(|part| matches!(part, Part::Table(table) if table.key == "counters"));
+    Ok(parts)
 }
 
 fn parts(asking: &Asking<'_>) -> Result<Vec<Part>> {

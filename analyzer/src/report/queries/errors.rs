@@ -45,9 +45,9 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     REPORT.run(args)
 }
 
-/// A section of the overview; `None` without errors.
-pub fn section(context: &Context, points: &Points) -> Result<Option<Vec<Part>>> {
-    REPORT.section(context, points)
+/// A section of the overview; empty without errors.
+pub fn section(context: &Context, points: &Points) -> Result<Vec<Part>> {
+    points.section(context, parts)
 }
 
 fn parts(asking: &Asking<'_>) -> Result<Vec<Part>> {

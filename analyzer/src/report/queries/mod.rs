@@ -68,8 +68,8 @@ pub(super) fn sections(context: &Context) -> Result<[Vec<Part>; 3]> {
         }
     };
     Ok([
-        memory::section(context, &points)?.unwrap_or_default(),
-        counters::section(context, &points)?.unwrap_or_default(),
-        errors::section(context, &points)?.unwrap_or_default(),
+        memory::section(context, &points)?,
+        counters::section(context, &points)?,
+        errors::section(context, &points)?,
     ])
 }

@@ -81,6 +81,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     };
     let context = Context::open(common)?;
     let budget = Budget::new(args.max_memory);
+    Database::try_out(&query)?;
     let answer = Database::load(&context, &[&query], &Scope::ALL, budget)?.ask(&query)?;
     // Rows that will not be shown need not become cells, unless they are sorted first.
     let limit = context.common.limit(USUAL_ROWS).filter(|_| context.common.sort.is_none());

@@ -73,14 +73,6 @@ impl Report {
         Ok((context.common, document))
     }
 
-    /// The same for the overview, from points that are loaded already.
-    pub(super) fn section(&self, context: &Context, points: &Points) -> Result<Option<Vec<Part>>> {
-        let parts = (self.parts)(&Asking { context, database: &points.0 })?;
-        let limit = context.common.limit(SECTION_ROWS);
-        let parts = arrange(context, parts, limit, false)?;
-        Ok((!parts.is_empty()).then_some(parts))
-    }
-
     fn print_sql(&self, common: &Common) -> Document {
         let part = |&(about, sql): &(&str, &str)| {
             let sql = prepare(sql, common);
@@ -131,6 +123,16 @@ impl Points {
         let sql: Vec<&str> = sql.iter().map(String::as_str).collect();
         let scope = Scope { kinds: |kind| kind.is_point(), failed: true, ..Scope::NONE };
         Database::load(context, &sql, &scope, budget).map(Self)
+    }
+
+    /// Some tables of a report, with as many rows as a section has.
+    pub(super) fn section(
+        &self,
+        context: &Context,
+        parts: fn(&Asking<'_>) -> Result<Vec<Part>>,
+    ) -> Result<Vec<Part>> {
+        let parts = parts(&Asking { context, database: &self.0 })?;
+        arrange(context, parts, context.common.limit(SECTION_ROWS), false)
     }
 }
 

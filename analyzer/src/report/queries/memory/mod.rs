@@ -81,13 +81,23 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     REPORT.run(args)
 }
 
-/// A section of the overview; `None` if nothing is known of memory beside the
-/// recorder's own readings of the process.
-pub fn section(context: &Context, points: &Points) -> Result<Option<Vec<Part>>> {
-    let parts = REPORT.section(context, points)?.unwrap_or_default();
-    let own = |part: &Part| matches!(part, Part::Table(table) if matches!(table.key.as_str(), "allocations" | "use"));
-    let parts: Vec<Part> = parts.into_iter().filter(own).collect();
-    Ok((!parts.is_empty()).then_some(parts))
+/// Names without which the overview has nothing to say about memory.
+const IN_THE_OVERVIEW: [&str; 5] =
+    ["memory.allocate", "memory.release", "memory.device", "memory.pool", "kv_cache.grow"];
+
+/// A section of the overview: what was allocated, and what devices and pools used.
+/// Empty if nothing is known of memory beside the recorder's readings of the process.
+pub fn section(context: &Context, points: &Points) -> Result<Vec<Part>> {
+    let is_there = |name: &String| IN_THE_OVERVIEW.contains(&name.as_str());
+    if !context.traces.names.iter().any(is_there) {
+        return Ok(Vec::new());
+    }
+    points.section(context, |asking| {
+        let events = asking.ask(allocations::EVENTS)?;
+        let groups = allocations::groups(asking, &events)?;
+        let tables = [allocations::table(asking, &groups), courses::table(asking)?];
+        Ok(tables.into_iter().flatten().map(Part::Table).collect())
+    })
 }
 
 fn parts(asking: &Asking<'_>) -> Result<Vec<Part>> {
