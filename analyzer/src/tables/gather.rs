@@ -118,6 +118,8 @@ pub(super) struct Plan<'a> {
     pub(super) texts: Dictionaries,
     /// Number of a chunk's first event, by trace and sequence number.
     first_record: HashMap<(usize, u64), u64>,
+    /// Which kinds are in by themselves.
+    kinds: [bool; 256],
     /// Which names are in by themselves, by trace and id; none if no name is.
     names: Vec<Vec<bool>>,
     pub(super) launches: bool,
@@ -160,6 +162,9 @@ impl<'a> Plan<'a> {
             gathering,
             texts: Dictionaries::new(traces),
             first_record,
+            kinds: std::array::from_fn(|kind| {
+                gathering.scope.everything || (gathering.scope.kinds)(Kind(kind as u8))
+            }),
             names,
             launches: any(|wanted| wanted.has("launch_ns") || wanted.has("queue_delay_ns")),
             fields: any(|wanted| wanted.table.table == TableName::Fields),
@@ -194,14 +199,12 @@ impl<'a> Plan<'a> {
 
     pub(super) fn takes(&self, trace: usize, batch: &Batch, at: usize) -> bool {
         let kind = Kind(batch.kind[at]);
-        let scope = self.gathering.scope;
         let listed = || {
             let names = self.names.get(trace);
             names.is_some_and(|names| names.get(batch.name[at] as usize) == Some(&true))
         };
-        let failed =
-            || scope.failed && kind.is_timed() && batch.status[at] & 0x0F == Status::ERROR.0;
-        if !(scope.everything || (scope.kinds)(kind) || failed() || listed()) {
+        let failed = || self.gathering.scope.failed && kind.is_timed() && failed(batch.status[at]);
+        if !(self.kinds[usize::from(kind.0)] || failed() || listed()) {
             return false;
         }
         let sieve = &self.gathering.sieves[trace];
@@ -210,6 +213,17 @@ impl<'a> Plan<'a> {
                 && (!sieve.needs_name() || sieve.takes_name(batch.name[at]))
                 && (!sieve.needs_track() || sieve.takes_track(batch.track[at]))
                 && (!sieve.needs_start() || sieve.takes_start(batch.start[at]))
+    }
+
+    /// Whether no event of a batch can be in; most batches of most traces have
+    /// spans alone, and are seen through at once.
+    fn takes_none(&self, batch: &Batch) -> bool {
+        let kinds = &batch.kind[..batch.events];
+        self.names.is_empty()
+            && !self.launches
+            && !kinds.iter().any(|&kind| self.kinds[usize::from(kind)])
+            && !(self.gathering.scope.failed
+                && batch.status[..batch.events].iter().any(|&it| failed(it)))
     }
 
     /// Rows of each table and the chunks that hold any.
@@ -328,6 +342,11 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Whether a status is that of something that failed.
+fn failed(status: u8) -> bool {
+    status & 0x0F == Status::ERROR.0
+}
+
 /// The first look.
 struct Counting<'a> {
     plan: &'a Plan<'a>,
@@ -345,6 +364,9 @@ impl Visitor for Counting<'_> {
     }
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
+        if self.plan.takes_none(batch) {
+            return;
+        }
         let mut any = false;
         for at in 0..batch.events {
             let kind = Kind(batch.kind[at]);

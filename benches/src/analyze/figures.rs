@@ -22,7 +22,8 @@ pub(crate) struct Figures {
     pub(crate) polars_parquet_s: Option<f64>,
     pub(crate) polars_cpu_s: Option<f64>,
     pub(crate) polars_peak_mib: Option<f64>,
-    pub(crate) polars_engine: Option<&'static str>,
+    /// With percentiles and without.
+    pub(crate) polars_engines: Option<[&'static str; 2]>,
     pub(crate) group_by_over_polars: Option<f64>,
     /// The same without percentiles.
     pub(crate) plain_s: f64,
@@ -57,7 +58,7 @@ impl Figures {
             polars_parquet_s: None,
             polars_cpu_s: None,
             polars_peak_mib: None,
-            polars_engine: None,
+            polars_engines: None,
             group_by_over_polars: None,
             plain_s: 0.0,
             polars_plain_s: None,
@@ -112,9 +113,11 @@ pub(crate) fn table(figures: &Figures) -> String {
         table.add_row([name.to_owned(), ours, theirs, ratio, goal.to_owned()]);
     };
     let f = figures;
-    let engine = f.polars_engine.map_or(String::new(), |it| format!(" (Polars: {it} engine)"));
+    let engine = |at: usize| {
+        f.polars_engines.map_or(String::new(), |it| format!(" (Polars: {} engine)", it[at]))
+    };
     row(
-        &format!("by name, with percentiles{engine}"),
+        &format!("by name, with percentiles{}", engine(0)),
         f.group_by_s,
         f.polars_parquet_s,
         " s",
@@ -123,7 +126,14 @@ pub(crate) fn table(figures: &Figures) -> String {
     );
     row("  CPU time of that", f.group_by_cpu_s, f.polars_cpu_s, " s", None, "");
     row("  peak memory of that", f.peak_mib, f.polars_peak_mib, " MiB", None, "1024 MiB");
-    row("without percentiles", f.plain_s, f.polars_plain_s, " s", f.plain_over_polars, "ratio 1");
+    row(
+        &format!("without percentiles{}", engine(1)),
+        f.plain_s,
+        f.polars_plain_s,
+        " s",
+        f.plain_over_polars,
+        "ratio 1",
+    );
     row("spans, over the first row", f.spans_over_group_by, None, " x", None, "");
     row("whole report", f.report_s, None, " s", None, "");
     row("  over the first row", f.report_over_group_by, None, " x", None, "2 x");

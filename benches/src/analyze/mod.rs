@@ -56,7 +56,7 @@ pub(crate) fn run(quick: bool, records: Option<u64>, scratch: &Path) -> Result<F
 
     let polars = match Polars::prepare(&trace, scratch) {
         Ok(polars) => {
-            figures.polars_engine = Some(polars.engine);
+            figures.polars_engines = Some(polars.engines);
             figures.parquet_bytes_per_record =
                 Some(rounded(polars.parquet.metadata()?.len() as f64 / records as f64));
             Some(polars)
