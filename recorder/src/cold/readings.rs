@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::{cold::shared::Shared, gauge, hot::clock};
 
 /// Records one set of readings. Call on the sealer thread.
-pub(crate) fn take(shared: &Shared, full_slots: usize) {
+pub(crate) fn take(shared: &Shared, with_peak: bool) {
     if let Some(memory) = memory() {
         gauge!("process.resident_bytes", memory.resident);
         gauge!("process.anonymous_bytes", memory.anonymous);
@@ -20,12 +20,15 @@ pub(crate) fn take(shared: &Shared, full_slots: usize) {
     gauge!("process.cpu_ns", usage.cpu_ns);
     gauge!("process.minor_faults", usage.minor_faults);
     gauge!("process.major_faults", usage.major_faults);
-    gauge!("process.peak_resident_bytes", usage.peak_resident);
+    if with_peak {
+        let peak = peak_resident().unwrap_or(usage.peak_resident);
+        gauge!("process.peak_resident_bytes", peak);
+    }
     gauge!("recorder.drain_cpu_ns", shared.drain_cpu_ns.load(Ordering::Relaxed));
     gauge!("recorder.sealer_cpu_ns", clock::thread_cpu_ns());
     gauge!("recorder.rings", shared.rings.load(Ordering::Relaxed));
     gauge!("recorder.fullest_ring", shared.fullest_ring.swap(0, Ordering::Relaxed));
-    gauge!("recorder.full_slots", full_slots);
+    gauge!("recorder.full_slots", shared.most_full_slots.swap(0, Ordering::Relaxed));
     gauge!("recorder.bytes_written", shared.bytes.load(Ordering::Relaxed));
 }
 
@@ -72,7 +75,7 @@ fn usage() -> Usage {
         cpu_ns: ns(usage.ru_utime) + ns(usage.ru_stime),
         minor_faults: usage.ru_minflt as u64,
         major_faults: usage.ru_majflt as u64,
-        peak_resident: peak_resident().unwrap_or(usage.ru_maxrss as u64 * unit),
+        peak_resident: usage.ru_maxrss as u64 * unit,
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) struct Shared {
     /// Readings of the drain about itself.
     pub(crate) drain_cpu_ns: AtomicU64,
     pub(crate) fullest_ring: AtomicU64,
+    pub(crate) most_full_slots: AtomicU64,
     pub(crate) rings: AtomicU32,
     /// A span that was slow enough to cause a dump.
     pub(crate) slow_span: Mutex<Option<SlowSpan>>,
@@ -109,6 +110,7 @@ impl Shared {
             overwritten: AtomicU64::new(0),
             drain_cpu_ns: AtomicU64::new(0),
             fullest_ring: AtomicU64::new(0),
+            most_full_slots: AtomicU64::new(0),
             rings: AtomicU32::new(0),
             slow_span: Mutex::new(None),
             dump_requests: Mutex::new(Vec::new()),

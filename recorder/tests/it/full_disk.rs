@@ -14,6 +14,8 @@ use crate::{
 /// More than any file in these tests can take.
 const EVENTS: u64 = 60_000;
 const MIB: u64 = 1 << 20;
+/// Room for the work areas of a file and few chunks.
+const LITTLE: u64 = 14 * MIB;
 
 fn record_too_much() -> u64 {
     let mut load = Load::new(1);
@@ -49,7 +51,7 @@ fn tells_the_truth(end: &End) -> Told {
 #[test]
 fn a_file_at_its_size_limit_is_an_error_code_and_not_a_signal() {
     let end = child(|scene| {
-        posix::limit_file_size(10 * MIB);
+        posix::limit_file_size(LITTLE);
         let recorder = scene.builder().start().unwrap();
         let produced = record_too_much();
         judge(scene, &recorder.finish().unwrap(), produced);
@@ -57,13 +59,13 @@ fn a_file_at_its_size_limit_is_an_error_code_and_not_a_signal() {
     let end = end.run().succeeded();
     tells_the_truth(&end);
     assert_eq!(end.said("problem"), "the trace could not be written: File too large (os error 27)");
-    assert!(fs::metadata(end.path("run.trace")).unwrap().len() <= 10 * MIB);
+    assert!(fs::metadata(end.path("run.trace")).unwrap().len() <= LITTLE);
 }
 
 #[test]
 fn spans_open_at_the_end_take_nothing_from_slots_that_could_not_be_sealed() {
     let end = child(|scene| {
-        posix::limit_file_size(10 * MIB);
+        posix::limit_file_size(LITTLE);
         let recorder = scene.builder().start().unwrap();
         let open = ringscope::span!("open to the end");
         let produced = record_too_much();
@@ -121,7 +123,7 @@ fn ran(end: &End, test: &str) -> bool {
 fn a_full_disk_is_a_counted_loss() {
     let end = child(|scene| {
         let disk = scene.path("disk");
-        if !mount(scene, &disk, 10 * MIB) {
+        if !mount(scene, &disk, LITTLE) {
             return;
         }
         let recorder = scene.builder().path(disk.join("run.trace")).start().unwrap();

@@ -186,4 +186,6 @@ fn a_control_file_changes_rules_from_outside() {
         "control file: rule `nonsense=maybe`: not understood; \
          write `NAME=on`, `NAME=off`, `NAME=1/100` or `NAME=10us`"
     );
+    let rejected = fs::read_to_string(end.path("run.trace.control.rejected")).unwrap();
+    assert!(rejected.starts_with("nonsense=maybe: "), "{rejected}");
 }

@@ -177,10 +177,15 @@ impl Told {
     pub(crate) fn losses_add_up(&self) -> &Self {
         let vitals = self.vitals();
         let mut table = ([0; 8], [0; 8], [0; 8]);
+        let mut totals: HashMap<(u32, u8, u8), u64> = HashMap::new();
         for loss in self.trace.losses() {
             assert!(loss.not_before <= loss.not_after, "{loss:?}");
             assert!(loss.not_after <= vitals.tick, "{loss:?}");
             assert!(loss.events <= loss.total, "{loss:?}");
+            let total = totals.entry((loss.track, loss.class, loss.cause)).or_default();
+            *total += loss.events;
+            // Threads that never had a ring are counted from the process's start on.
+            assert!(loss.track == 0 || loss.total == *total, "{loss:?} after {total}");
             if loss.skip_cause().is_some() {
                 table.2[loss.cause as usize] += loss.events;
             } else {

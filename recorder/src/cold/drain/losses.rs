@@ -37,7 +37,8 @@ impl Drain {
                     let why = if full && cannot_write { LostCause::File as usize } else { cause };
                     self.vitals.lost[why] += events * of_the_program;
                     self.vitals.lost_slots[why] += slots * of_the_program;
-                    let total = seen.lost[cause];
+                    seen.told[why] += events;
+                    let total = seen.told[why];
                     let what = (seen.track, Loss::LOST, why);
                     note(&mut self.losses, what, [events, slots, total], (from, to));
                 }

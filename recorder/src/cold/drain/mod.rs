@@ -77,6 +77,8 @@ struct Seen {
     lost: [u64; 8],
     lost_slots: [u64; 8],
     skipped: [u64; 8],
+    /// Lost events of this track in the table of losses, by the cause given there.
+    told: [u64; 8],
     /// Stack as of this tick, and which version of it the file has.
     frames: Box<[(u64, u32); LISTED_FRAMES]>,
     depth: u32,
@@ -95,6 +97,7 @@ impl Seen {
             lost: [0; 8],
             lost_slots: [0; 8],
             skipped: [0; 8],
+            told: [0; 8],
             frames: Box::new([(0, 0); LISTED_FRAMES]),
             depth: 0,
             version: 0,
@@ -367,6 +370,8 @@ impl Drain {
         if let Some(mut slot) = self.slot.take() {
             slot.writer.publish();
             slot.hand_over();
+            let waiting = self.file.full_slots() as u64;
+            self.shared.most_full_slots.fetch_max(waiting, Ordering::Relaxed);
             self.shared.wake_sealer();
         }
     }
@@ -455,6 +460,7 @@ impl Drain {
                 seen.lost = [0; 8];
                 seen.lost_slots = [0; 8];
                 seen.skipped = [0; 8];
+                seen.told = [0; 8];
                 seen.described_in = 0;
                 seen.depth = 0;
                 lane.ownership.recycle();

@@ -27,7 +27,7 @@ use crate::{
     config::Config,
     error::Error,
     hot::{
-        call_site, names,
+        call_site, clock, names,
         ring_pool::{self, MAX_LANES},
     },
     last_words,
@@ -37,12 +37,15 @@ use crate::{
 /// Units in one raw slot, which becomes one chunk: 512 KiB. Larger ones compress
 /// no better and leave the second-level cache.
 const UNITS_PER_SLOT: u32 = 16_384;
-/// Raw slots in the file: what the sealer may fall behind by.
-const RAW_SLOTS: u32 = 8;
-/// How often it looks for a control file, when nothing else wakes it.
-const LOOK_ROUND: Duration = Duration::from_millis(500);
-/// How often it checks what became of the file, and trims spare rings.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// Raw slots in the file: what the sealer may fall behind by. The drain takes the
+/// lowest that is free, so those that are not needed are never touched.
+const RAW_SLOTS: u32 = 16;
+/// How often it looks for a control file, checks what became of the file and trims
+/// spare rings, when nothing else wakes it: as often as readings are taken, since
+/// waking costs more than looking.
+const LOOK_ROUND: Duration = Duration::from_secs(1);
+/// The peak of memory is read with the first of so many readings, and with the last.
+const READINGS_A_PEAK: u32 = 10;
 /// Pause before writing again what could not be written.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 /// Names in one chunk; even the longest keep below the format's limits.
@@ -68,6 +71,8 @@ pub(crate) struct Sealer {
     pending_dump: Option<(u64, DumpReason)>,
     no_trigger_before: u64,
     next_reading: Instant,
+    /// How many were taken.
+    readings: u32,
     next_housekeeping: Instant,
 }
 
@@ -130,7 +135,8 @@ impl Sealer {
             pending_dump: None,
             no_trigger_before: 0,
             next_reading: Instant::now(),
-            next_housekeeping: Instant::now() + HOUSEKEEPING,
+            readings: 0,
+            next_housekeeping: Instant::now() + LOOK_ROUND,
             shared,
             log: Log::new(Arc::clone(&file)),
         };
@@ -146,7 +152,7 @@ impl Sealer {
             let sealed = self.seal_all();
             self.look_round();
             let wait = match sealed {
-                Ok(()) => LOOK_ROUND.min(self.until_next_reading()),
+                Ok(()) => LOOK_ROUND.min(self.until_next_reading()).min(self.until_next_dump()),
                 Err(_) => TRY_AGAIN,
             };
             thread::park_timeout(wait);
@@ -160,6 +166,15 @@ impl Sealer {
     fn until_next_reading(&self) -> Duration {
         match self.shared.config.readings {
             Some(_) => self.next_reading.saturating_duration_since(Instant::now()),
+            None => LOOK_ROUND,
+        }
+    }
+
+    fn until_next_dump(&self) -> Duration {
+        match &self.pending_dump {
+            Some((due, _)) => {
+                Duration::from_nanos(self.shared.nanos(due.saturating_sub(clock::ticks())))
+            }
             None => LOOK_ROUND,
         }
     }
@@ -288,13 +303,16 @@ impl Sealer {
             && self.shared.is_on.load(Ordering::Acquire)
             && (now >= self.next_reading || last)
         {
-            readings::take(&self.shared, self.log.file.full_slots());
+            // Peaks keep until they are read, and reading them takes longest.
+            let with_peak = last || self.readings.is_multiple_of(READINGS_A_PEAK);
+            readings::take(&self.shared, with_peak);
+            self.readings += 1;
             self.next_reading = now + every;
         }
         self.shared.last_readings.store(false, Ordering::Release);
         self.write_new_rules();
         if now >= self.next_housekeeping {
-            self.next_housekeeping = now + HOUSEKEEPING;
+            self.next_housekeeping = now + LOOK_ROUND;
             ring_pool::trim();
             self.check_file();
         }

@@ -28,6 +28,7 @@ impl Sealer {
         if let Err(error) = fs::remove_file(&path) {
             return self.shared.note(Problem::ControlFile(error.to_string()));
         }
+        let mut rejected = String::new();
         for line in
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
         {
@@ -41,9 +42,19 @@ impl Sealer {
                     rules.extend(later);
                     call_site::set_rules(rules);
                 }
-                Err(error) => self.shared.note(Problem::ControlFile(error.to_string())),
+                Err(error) => {
+                    rejected.push_str(&format!("{line}: {error}\n"));
+                    self.shared.note(Problem::ControlFile(error.to_string()));
+                }
             }
         }
+        // Whoever wrote the line looks here, and not at what `finish` says much later.
+        let answer = with_suffix(&path, ".rejected");
+        let _ = if rejected.is_empty() {
+            fs::remove_file(&answer)
+        } else {
+            fs::write(&answer, rejected)
+        };
     }
 
     pub(super) fn look_for_dumps(&mut self) {
