@@ -10,6 +10,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::{
     Error, Exit, Result,
+    budget::Budget,
     filter::{Filter, Patterns},
     output::{self, Format, Selection, Style, TimeUnit},
     report,
@@ -90,7 +91,10 @@ impl Cli {
                 return Ok(Exit::Ok);
             }
         };
-        document.print(&common.style(), &mut BufWriter::new(io::stdout().lock()))?;
+        match &common.output {
+            None => document.print(&common.style(), &mut BufWriter::new(io::stdout().lock()))?,
+            Some(path) => output::replace(path, |out| document.print(&common.style(), out))?,
+        }
         Ok(exit)
     }
 }
@@ -147,6 +151,13 @@ pub struct Common {
     /// In which form to print
     #[arg(long, value_enum, help_heading = "Output")]
     pub format: Option<Format>,
+    /// Where to print, if not to standard output: written beside it, then renamed
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// The most memory for what grows with the trace, tables and kernels: 500M, 4G; what does
+    /// not fit is refused [default: 3/4 of what is available]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub max_memory: Option<u64>,
     /// When to use colours; NO_COLOR is respected
     #[arg(long, value_enum, default_value_t, help_heading = "Output")]
     pub color: Color,
@@ -219,6 +230,11 @@ impl Common {
         }
     }
 
+    /// How much memory may be taken for what grows with the trace.
+    pub fn budget(&self) -> Budget {
+        Budget::new(self.max_memory)
+    }
+
     /// What is in.
     pub fn filter(&self) -> Result<Filter> {
         let [first, second, third] = self.bounds[..] else {
@@ -248,7 +264,7 @@ impl Common {
 
     /// How to print on this terminal.
     pub fn style(&self) -> Style {
-        let terminal = io::stdout().is_terminal();
+        let terminal = self.output.is_none() && io::stdout().is_terminal();
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         Style {
@@ -299,6 +315,24 @@ fn parse_time(text: &str) -> std::result::Result<f64, String> {
         number.trim().parse().map_err(|_| "not a time, such as 1.5s or 200ms".to_owned())?;
     let ns = number * ns_in_unit;
     if ns.is_finite() { Ok(ns) } else { Err("not a finite time".to_owned()) }
+}
+
+/// A number of bytes with an optional binary unit.
+fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        _ => return Err(format!("unknown unit {unit:?}; use K, M, G or T")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| "not a size, such as 4G".to_owned())?;
+    let bytes = number * (1_u64 << shift) as f64;
+    if (0.0..1e19).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! ```
 //!
 //! - [`load`] opens traces and gives them one dictionary.
+//! - [`budget`] refuses what would not fit into memory.
 //! - [`scan`] decodes chunks in parallel and shows them to visitors.
 //! - `tables` is the only place that names the columns of the tables that SQL sees,
 //!   and `query` asks Polars about them; both need the feature `sql`.
@@ -21,6 +22,7 @@
 //! as numpy does by default. Self time is what a span's children on its track did
 //! not take; see [`summary`].
 
+pub mod budget;
 pub mod cli;
 pub mod device;
 mod error;

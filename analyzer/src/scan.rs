@@ -9,7 +9,6 @@
 use std::{
     ops::Range,
     sync::{
-        Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -53,25 +52,6 @@ pub trait Visitor: Send {
     fn end(&mut self, _piece: &Piece) {}
 }
 
-/// What a scan could not read.
-#[derive(Clone, Debug)]
-pub struct Unreadable {
-    /// Which trace.
-    pub trace: usize,
-    /// Where and why.
-    pub message: String,
-    /// Events that are missing because of it.
-    pub events: u64,
-}
-
-/// The visitors after they have seen everything.
-pub struct Scanned<V> {
-    /// One a worker.
-    pub visitors: Vec<V>,
-    /// Chunks that are damaged.
-    pub unreadable: Vec<Unreadable>,
-}
-
 /// The pieces of all traces, in order.
 pub fn pieces(traces: &Traces) -> Vec<Piece> {
     let of_one = |(trace, loaded): (usize, &Loaded)| {
@@ -84,18 +64,18 @@ pub fn pieces(traces: &Traces) -> Vec<Piece> {
     traces.list.iter().enumerate().flat_map(of_one).collect()
 }
 
-/// Shows every record to one of the visitors.
+/// Shows every record to one of the visitors, and returns them, one a worker. What
+/// cannot be read is left out and noted with the traces.
 pub fn scan<V: Visitor>(
     traces: &Traces,
     columns: Columns,
     what: &str,
     visitor: impl Fn() -> V + Sync,
-) -> Result<Scanned<V>> {
+) -> Result<Vec<V>> {
     let pieces = pieces(traces);
     let workers =
         thread::available_parallelism().map_or(1, usize::from).clamp(1, pieces.len().max(1));
     let next = AtomicUsize::new(0);
-    let unreadable = Mutex::new(Vec::new());
     let progress = Progress::new(what, traces.events());
     let work = || -> V {
         let mut visitor = visitor();
@@ -111,12 +91,7 @@ pub fn scan<V: Visitor>(
                 }
                 match loaded.trace.decode_into(chunk, columns, &mut batch) {
                     Ok(()) => visitor.chunk(piece.trace, &batch),
-                    Err(error) => {
-                        let message = error.to_string();
-                        let events = u64::from(chunk.events);
-                        let lost = Unreadable { trace: piece.trace, message, events };
-                        unreadable.lock().unwrap_or_else(PoisonError::into_inner).push(lost);
-                    }
+                    Err(error) => traces.note_unreadable(piece.trace, chunk, &error),
                 }
             }
             visitor.end(piece);
@@ -133,24 +108,23 @@ pub fn scan<V: Visitor>(
         Ok::<_, Error>(visitors)
     })?;
     progress.finish();
-    let unreadable = unreadable.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Scanned { visitors, unreadable })
+    Ok(visitors)
 }
 
 /// Decoded chunks that may wait for the reader of [`backwards`].
 const AHEAD: usize = 2;
 
 /// Shows every chunk of each trace in turn, last chunk first, with the index of
-/// the trace and of the chunk. One thread decodes while the caller's looks.
+/// the trace and of the chunk. One thread decodes while the caller's looks. What
+/// cannot be read is left out and noted with the traces.
 pub(crate) fn backwards(
     traces: &Traces,
     columns: Columns,
     what: &str,
     mut look: impl FnMut(usize, usize, &Batch),
-) -> Vec<Unreadable> {
+) {
     let progress = Progress::new(what, traces.events());
-    let mut unreadable = Vec::new();
-    let (to_look, decoded) = mpsc::sync_channel::<(usize, usize, Option<String>, Batch)>(AHEAD);
+    let (to_look, decoded) = mpsc::sync_channel::<(usize, usize, bool, Batch)>(AHEAD);
     let (to_fill, used) = mpsc::channel();
     // The reader holds one, and the decoder another.
     (0..AHEAD + 2).for_each(|_| drop(to_fill.send(Batch::default())));
@@ -160,25 +134,24 @@ pub(crate) fn backwards(
                 let chunks = loaded.trace.chunks().iter().enumerate().rev();
                 for (at, chunk) in chunks.filter(|(_, chunk)| chunk.events > 0) {
                     let Ok(mut batch) = used.recv() else { return };
-                    let failed = loaded.trace.decode_into(chunk, columns, &mut batch).err();
-                    let message = failed.map(|error| error.to_string());
-                    if to_look.send((trace, at, message, batch)).is_err() {
+                    let decoded = loaded.trace.decode_into(chunk, columns, &mut batch);
+                    let is_readable = decoded
+                        .inspect_err(|error| traces.note_unreadable(trace, chunk, error))
+                        .is_ok();
+                    if to_look.send((trace, at, is_readable, batch)).is_err() {
                         return;
                     }
                 }
             }
         });
-        for (trace, at, failed, batch) in decoded {
-            let events = u64::from(traces.list[trace].trace.chunks()[at].events);
-            progress.advance(events);
-            match failed {
-                None => look(trace, at, &batch),
-                Some(message) => unreadable.push(Unreadable { trace, message, events }),
+        for (trace, at, is_readable, batch) in decoded {
+            progress.advance(u64::from(traces.list[trace].trace.chunks()[at].events));
+            if is_readable {
+                look(trace, at, &batch);
             }
             // The decoder may be done and gone.
             drop(to_fill.send(batch));
         }
     });
     progress.finish();
-    unreadable
 }

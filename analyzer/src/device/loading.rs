@@ -14,36 +14,52 @@ use ringscope_format::{
     Batch, ChunkInfo, Columns, Kind, Names, OwnedValue, Record, TrackKind, parse_slots,
 };
 
-use super::{DeviceWork, Queue, Shape, Work};
+use super::{DeviceWork, Queue, Shape, Work, is_device_work};
 use crate::{
     Result,
+    budget::Budget,
     filter::Sieve,
     load::{Loaded, Traces},
+    output::count as in_digits,
     scan::{Visitor, scan},
 };
 
+/// What one piece of work takes at most, with what is made from it.
+const BYTES_EACH: u64 = 200;
 /// Stands for the device of a queue about which nothing is known.
 const UNNAMED_DEVICE: &str = "(unnamed)";
 
 /// All work of devices that passes the sieves, one for each trace; `None` if the
 /// traces have no work of devices at all.
-pub fn load(traces: &Traces, sieves: &[Sieve]) -> Result<Option<DeviceWork>> {
+///
+/// More than the budget allows are refused before they are read; only a range of
+/// time makes them fewer then.
+pub fn load(traces: &Traces, sieves: &[Sieve], budget: Budget) -> Result<Option<DeviceWork>> {
     let worth: Vec<bool> = traces.list.iter().map(can_hold_work).collect();
     if !worth.contains(&true) {
         return Ok(None);
     }
     let looked = scan(traces, Columns::KIND, "looking for kernels", || Kinds {
         worth: &worth,
+        sieves,
         wanted: Cell::default(),
         work: HashSet::new(),
         launches: HashSet::new(),
+        count: 0,
     })?;
+    let mut count = 0;
     let mut chunks: HashSet<(usize, u64)> = HashSet::new();
     let mut launches: HashSet<(usize, u64)> = HashSet::new();
-    for seen in looked.visitors {
+    for seen in looked {
         chunks.extend(seen.work);
         launches.extend(seen.launches);
+        count += seen.count;
     }
+    budget.require(
+        count * BYTES_EACH,
+        || format!("kernels: {} of them", in_digits(count)),
+        "ask about a part with --from, --to or --last",
+    )?;
     if chunks.is_empty() {
         return Ok(None);
     }
@@ -63,10 +79,7 @@ pub fn load(traces: &Traces, sieves: &[Sieve]) -> Result<Option<DeviceWork>> {
         any: false,
         backwards: 0,
     })?;
-    if !looked.visitors.iter().any(|worker| worker.any) {
-        return Ok(None);
-    }
-    Ok(Some(DeviceWork { unreadable: looked.unreadable, ..join(traces, looked.visitors) }))
+    Ok(looked.iter().any(|worker| worker.any).then(|| join(traces, looked)))
 }
 
 /// Whether some track could be a queue. Where the file is damaged, the track may
@@ -80,28 +93,33 @@ fn is_host(kind: TrackKind) -> bool {
     matches!(kind, TrackKind::Thread | TrackKind::Recorder)
 }
 
-fn is_work(kind: u8) -> bool {
-    matches!(Kind(kind), Kind::KERNEL | Kind::COPY | Kind::FILL)
-}
-
 /// The first look.
 struct Kinds<'a> {
     worth: &'a [bool],
-    /// The chunk that comes next: only [`Visitor::wants`] is told which it is.
-    wanted: Cell<u64>,
+    sieves: &'a [Sieve],
+    /// The chunk that comes next, and whether its work can be in: only
+    /// [`Visitor::wants`] is told which it is.
+    wanted: Cell<(u64, bool)>,
     work: HashSet<(usize, u64)>,
     launches: HashSet<(usize, u64)>,
+    /// Of pieces of work.
+    count: u64,
 }
 
 impl Visitor for Kinds<'_> {
     fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
-        self.wanted.set(chunk.sequence);
+        let in_range = |sieve: &Sieve| sieve.can_start_in(chunk.first_tick, chunk.last_tick);
+        let counts = self.sieves.get(trace).is_none_or(in_range);
+        self.wanted.set((chunk.sequence, counts));
         self.worth[trace]
     }
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
-        let chunk = (trace, self.wanted.get());
-        if batch.kind.iter().any(|&kind| is_work(kind)) {
+        let (sequence, counts) = self.wanted.get();
+        let chunk = (trace, sequence);
+        let work = batch.kind.iter().filter(|&&kind| is_device_work(Kind(kind))).count();
+        if work > 0 {
+            self.count += if counts { work as u64 } else { 0 };
             self.work.insert(chunk);
         }
         if batch.kind.contains(&Kind::LAUNCH.0) {
@@ -271,7 +289,7 @@ impl Visitor for Collector<'_> {
             if record.kind == Kind::LAUNCH && record.link != 0 {
                 self.launches.push((trace as u32, record.link, record.start));
             }
-            if !is_work(record.kind.0) || is_on_host(loaded, record.track) {
+            if !is_device_work(record.kind) || is_on_host(loaded, record.track) {
                 continue;
             }
             self.any = true;
@@ -356,9 +374,14 @@ fn join(traces: &Traces, workers: Vec<Collector<'_>>) -> DeviceWork {
     all
 }
 
-/// The launch with this link. Links may come round again in a long recording, so
+/// The launch with this link, of launches in order of trace, link and start. Links may come round again in a long recording, so
 /// the last one before the work counts; if all are later, the first.
-fn launch_of(launches: &[(u32, u32, u64)], trace: u32, link: u32, start: u64) -> Option<u64> {
+pub(crate) fn launch_of<T: Copy + Ord>(
+    launches: &[(u32, u32, T)],
+    trace: u32,
+    link: u32,
+    start: T,
+) -> Option<T> {
     if link == 0 {
         return None;
     }

@@ -20,8 +20,14 @@ pub mod timeline;
 
 use ringscope_format::Kind;
 
+#[cfg(feature = "sql")]
+pub(crate) use self::loading::launch_of;
 pub use self::loading::load;
-use crate::scan::Unreadable;
+
+/// What devices do, wherever it is recorded.
+pub fn is_device_work(kind: Kind) -> bool {
+    matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL)
+}
 
 /// One piece of work of a device. Times are ticks of its trace.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +97,4 @@ pub struct DeviceWork {
     pub shapes: Vec<Shape>,
     /// Durations that were negative and count as 0.
     pub backwards: u64,
-    /// What could not be read.
-    pub unreadable: Vec<Unreadable>,
 }

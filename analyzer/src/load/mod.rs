@@ -9,9 +9,10 @@ use std::{
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
-use ringscope_format::{Source, Trace, TrackKind};
+use ringscope_format::{ChunkInfo, Source, Trace, TrackKind};
 
 use crate::{Error, Result, scan::CHUNKS_IN_A_PIECE};
 
@@ -80,6 +81,21 @@ pub struct Traces {
     pub names: Vec<String>,
     /// How many chunks a worker takes at once. No answer depends on it.
     pub chunks_in_a_piece: usize,
+    /// What could not be decoded so far.
+    unreadable: Mutex<Vec<Unreadable>>,
+}
+
+/// A chunk that could not be decoded: its columns are read when they are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Which trace.
+    pub trace: usize,
+    /// The chunk's sequence number.
+    pub sequence: u64,
+    /// Where and why.
+    pub message: String,
+    /// Events that are missing because of it.
+    pub events: u64,
 }
 
 impl Traces {
@@ -92,7 +108,46 @@ impl Traces {
             list.push(open_one(path, &mut names)?);
         }
         name_apart(&mut list);
-        Ok(Traces { list, names: names.texts, chunks_in_a_piece: CHUNKS_IN_A_PIECE })
+        Ok(Traces {
+            list,
+            names: names.texts,
+            chunks_in_a_piece: CHUNKS_IN_A_PIECE,
+            unreadable: Mutex::default(),
+        })
+    }
+
+    /// Notes a chunk that could not be decoded, once however often it is tried.
+    pub(crate) fn note_unreadable(
+        &self,
+        trace: usize,
+        chunk: &ChunkInfo,
+        error: &ringscope_format::Error,
+    ) {
+        let mut all = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.iter().any(|it| (it.trace, it.sequence) == (trace, chunk.sequence)) {
+            return;
+        }
+        let (sequence, events) = (chunk.sequence, u64::from(chunk.events));
+        all.push(Unreadable { trace, sequence, message: error.to_string(), events });
+    }
+
+    /// What could not be decoded so far, in order.
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        let mut all = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.sort_unstable_by_key(|it| (it.trace, it.sequence));
+        all
+    }
+
+    /// Whether everything that was looked for could be read so far.
+    pub fn is_whole(&self) -> bool {
+        let is_damaged = |loaded: &Loaded| !loaded.trace.damage().is_empty();
+        self.unreadable().is_empty() && !self.list.iter().any(is_damaged)
+    }
+
+    /// Events of a trace that could not be decoded so far.
+    pub fn events_unreadable(&self, trace: usize) -> u64 {
+        let of_trace = |it: &&Unreadable| it.trace == trace;
+        self.unreadable().iter().filter(of_trace).map(|it| it.events).sum()
     }
 
     /// Events in all of them.

@@ -11,6 +11,7 @@ pub(super) fn print(document: &Document, out: &mut impl Write) -> io::Result<()>
     object.insert("schema".into(), document.schema.into());
     object.insert("trace".into(), document.trace.clone());
     object.insert("loss".into(), document.loss.clone());
+    object.insert("exact".into(), document.exact.into());
     let first = document.tables().next();
     object.insert("rows".into(), first.map_or_else(|| json!([]), rows));
     let others = first.and_then(|table| table.footer.as_ref().map(|row| (table, row)));
@@ -21,11 +22,26 @@ pub(super) fn print(document: &Document, out: &mut impl Write) -> io::Result<()>
         let mut sections = Map::new();
         for part in &document.parts {
             match part {
-                Part::Table(table) => sections.insert(table.key.clone(), rows(table)),
-                Part::Text { key, value, .. } => sections.insert(key.clone(), value.clone()),
-            };
+                Part::Table(table) => {
+                    if let Some(row) = &table.footer {
+                        let key = format!("{}_others", table.key);
+                        sections.insert(key, row_object(table, row));
+                    }
+                    sections.insert(table.key.clone(), rows(table));
+                }
+                Part::Text { key, value, .. } => {
+                    sections.insert(key.clone(), value.clone());
+                }
+            }
         }
         object.insert("sections".into(), Value::Object(sections));
+    }
+    let notes: Vec<&str> = document
+        .tables()
+        .flat_map(|table| table.note.lines().map(str::trim).filter(|line| !line.is_empty()))
+        .collect();
+    if !notes.is_empty() {
+        object.insert("notes".into(), notes.into());
     }
     serde_json::to_writer_pretty(&mut *out, &Value::Object(object))?;
     writeln!(out)

@@ -7,6 +7,7 @@ mod csv;
 mod json;
 mod markdown;
 mod readable;
+mod replace;
 mod rows;
 mod sparkline;
 mod table;
@@ -16,6 +17,7 @@ use std::io::{self, Write};
 pub(crate) use self::json::number as json_number;
 pub use self::{
     readable::{TimeUnit, bytes, count, date, duration, shorten_middle, shown},
+    replace::replace,
     rows::{Selection, SortKey},
     sparkline::{Floor, sparkline},
     table::terminal_width,
@@ -168,6 +170,9 @@ pub struct Document {
     pub trace: serde_json::Value,
     /// What is missing from them, for machines.
     pub loss: serde_json::Value,
+    /// Whether every figure was made from every event that is stored and passes the
+    /// filters; not so if a part of the file could not be read. Nothing is sampled.
+    pub exact: bool,
     /// In order. The rows of the first table are the document's rows.
     pub parts: Vec<Part>,
 }

@@ -18,9 +18,9 @@ use polars::{
 
 use crate::{
     Error, Result,
-    output::{Table, shorten_middle, shown},
+    output::{Table, shorten_middle},
     report::Context,
-    tables::{Budget, Scope, TABLES, TableSpec, gather::Gathering},
+    tables::{Scope, TABLES, TableSpec, gather::Gathering},
 };
 
 /// Tables, and a way to ask about them.
@@ -36,25 +36,16 @@ impl Database {
     }
 
     /// Loads what `queries` need of the events in `scope`.
-    pub fn load(
-        context: &Context,
-        queries: &[&str],
-        scope: &Scope,
-        budget: Budget,
-    ) -> Result<Self> {
+    pub fn load(context: &Context, queries: &[&str], scope: &Scope) -> Result<Self> {
         let wanted = needs::wanted(queries)?;
         let gathering = Gathering {
             traces: &context.traces,
             sieves: &context.sieves,
             wanted: &wanted,
             scope,
-            budget,
+            budget: context.common.budget(),
         };
-        let (frames, unreadable) = gathering.run()?;
-        for it in unreadable {
-            let label = &context.traces.list[it.trace].label;
-            eprintln!("analyze: {}: {}; left out", shown(label), it.message);
-        }
+        let frames = gathering.run()?;
         let frames = wanted.into_iter().map(|wanted| wanted.table).zip(frames).collect();
         Ok(Self { frames })
     }

@@ -81,6 +81,8 @@ impl Words {
                 words.everything |= !(counts || is_operand);
             }
             words.everything |= matches!(token.as_str(), "columns" | "natural" | "table");
+            // What follows `DISTINCT ON (...)` is no product.
+            words.everything |= before == "distinct" && token == "on";
             before_that = std::mem::replace(&mut before, token.clone());
             if first.is_alphabetic() || matches!(first, '_' | '"' | '`') {
                 words.names.push(token);
@@ -125,9 +127,12 @@ mod tests {
 
     #[test]
     fn a_star_and_whatever_is_like_it_loads_all_columns() {
-        for query in
-            ["SELECT * FROM tracks", "SELECT t.* FROM tracks t", "SELECT DISTINCT * FROM tracks"]
-        {
+        for query in [
+            "SELECT * FROM tracks",
+            "SELECT t.* FROM tracks t",
+            "SELECT DISTINCT * FROM tracks",
+            "SELECT DISTINCT ON (name) * FROM tracks",
+        ] {
             assert_eq!(needs(query), [("tracks", vec!["trace", "id", "kind", "name", "os_id"])]);
         }
     }

@@ -8,7 +8,6 @@ use super::Context;
 use crate::{
     load::{Loaded, Traces},
     output::{TimeUnit, count, date, duration, shown},
-    scan::Unreadable,
 };
 
 /// A duration in a sentence.
@@ -38,9 +37,9 @@ pub(super) fn warn(context: &Context) {
 }
 
 /// Says which chunks turned out to be damaged when they were read.
-pub(super) fn warn_unreadable(context: &Context, unreadable: &[Unreadable]) {
-    for lost in unreadable {
-        let path = context.traces.list[lost.trace].path.display().to_string();
+pub(super) fn warn_unreadable(traces: &Traces) {
+    for lost in traces.unreadable() {
+        let path = traces.list[lost.trace].path.display().to_string();
         eprintln!(
             "analyze: {}: {}; {} events are missing",
             shown(&path),
@@ -142,10 +141,11 @@ fn state_key(state: RecordingState) -> &'static str {
 
 /// What is missing from the traces, for machines.
 pub fn loss_json(traces: &Traces) -> Value {
-    one_or_many(traces.list.iter().map(one_loss_json).collect())
+    let of = |(at, loaded)| one_loss_json(loaded, traces.events_unreadable(at));
+    one_or_many(traces.list.iter().enumerate().map(of).collect())
 }
 
-fn one_loss_json(loaded: &Loaded) -> Value {
+fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
     let Some(vitals) = loaded.trace.vitals() else { return Value::Null };
     let by_cause = |counts: &[u64; 8], key: fn(u8) -> String| -> Map<String, Value> {
         let known = (1..8_u8).filter(|&byte| counts[usize::from(byte)] > 0);
@@ -168,9 +168,18 @@ fn one_loss_json(loaded: &Loaded) -> Value {
         "skipped": vitals.total_skipped(),
         "skipped_by_cause": by_cause(&vitals.skipped, skip_key),
         "overwritten": vitals.overwritten,
-        "unreadable": loaded.trace.events_missing(),
+        "unreadable": events_missing(loaded, unreadable),
         "exact": complete,
     })
+}
+
+/// Events that are missing because parts could not be read, when the file was opened
+/// or since; `None` if that is not known.
+pub(super) fn events_missing(loaded: &Loaded, unreadable: u64) -> Option<u64> {
+    match (loaded.trace.events_missing(), unreadable) {
+        (None, 0) => None,
+        (missing, unreadable) => Some(missing.unwrap_or(0) + unreadable),
+    }
 }
 
 fn one_or_many(mut values: Vec<Value>) -> Value {

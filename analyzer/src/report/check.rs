@@ -44,16 +44,15 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
     let mut damaged = false;
     for (at, loaded) in context.traces.list.iter().enumerate() {
         let sum = |of: fn(&Counting) -> &Vec<u64>| -> u64 {
-            found.visitors.iter().map(|visitor| of(visitor)[at]).sum()
+            found.iter().map(|visitor| of(visitor)[at]).sum()
         };
         let readable = sum(|visitor| &visitor.events);
         let backwards = sum(|visitor| &visitor.backwards);
         let mut lines = Vec::new();
         let mut problems: Vec<String> =
             loaded.trace.damage().iter().map(ToString::to_string).collect();
-        problems.extend(
-            found.unreadable.iter().filter(|it| it.trace == at).map(|it| it.message.clone()),
-        );
+        let unreadable = context.traces.unreadable().into_iter().filter(|it| it.trace == at);
+        problems.extend(unreadable.map(|it| it.message));
         let vitals = loaded.trace.vitals();
         lines.push(format!("  {:<10} {}", "state", about::state(vitals)));
         lines.push(format!("  {:<10} {} readable", "events", count(readable)));

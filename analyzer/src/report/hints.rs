@@ -1,6 +1,7 @@
 //! What stands out, like a good colleague would say it: each hint with its
 //! evidence and the command that shows more. The last section of `report`.
 
+use ringscope_format::LostCause;
 use serde_json::{Value, json};
 
 use super::{Context, about, spans::Labels};
@@ -45,23 +46,27 @@ pub(super) fn percentiles(context: &Context) -> Vec<f64> {
     all
 }
 
+/// What hints are made from.
+pub(super) struct Evidence<'a> {
+    pub(super) labels: &'a Labels,
+    /// About spans, with [`percentiles`].
+    pub(super) answer: &'a Answer,
+    /// The whole name of the first kernel.
+    pub(super) top_kernel: Option<String>,
+    /// What the report says about kernels, devices, memory and errors.
+    pub(super) parts: Vec<Part>,
+}
+
 /// The hints, if there are any.
-///
-/// `parts` is what the report says about kernels, devices, memory and errors;
-/// `answer` has [`percentiles`].
-pub(super) fn section(
-    context: &Context,
-    labels: &Labels,
-    answer: &Answer,
-    parts: &[Part],
-) -> Option<Part> {
+pub(super) fn section(context: &Context, evidence: &Evidence<'_>) -> Option<Part> {
     let mut hints: Vec<Hint> = Vec::new();
+    let parts = &evidence.parts;
     let files = files(context);
     context.traces.list.iter().for_each(|loaded| about_the_trace(loaded, &mut hints));
     about_errors(parts, &files, &mut hints);
     about_memory(parts, &files, &mut hints);
-    about_devices(parts, &files, &mut hints);
-    about_spans(context, labels, answer, &files, &mut hints);
+    about_devices(parts, evidence.top_kernel.as_deref(), &files, &mut hints);
+    about_spans(context, evidence.labels, evidence.answer, &files, &mut hints);
     if hints.is_empty() {
         return None;
     }
@@ -88,9 +93,18 @@ fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
         && vitals.total_lost() > 0
     {
         let share = 100.0 * vitals.total_lost() as f64 / vitals.produced().max(1) as f64;
+        let most = (1..8).max_by_key(|&cause| vitals.lost[usize::from(cause)]);
+        let remedy = match most.and_then(LostCause::from_byte) {
+            Some(LostCause::RingFull) => {
+                ": take larger rings (`ring_records`), or record fewer (`1/N` rules)"
+            }
+            Some(LostCause::File) => ": the disk was full, or the file at its limit",
+            Some(LostCause::NoRing) => ": let rings take more memory (`ring_budget`)",
+            _ => "",
+        };
         hints.push(Hint {
             text: format!(
-                "{share:.2} % of the events are missing ({}): take larger rings (`ring_records`), or record fewer (`1/N` rules)",
+                "{share:.2} % of the events are missing ({}){remedy}",
                 about::causes(vitals)
             ),
             command: format!("analyze info {path}"),
@@ -184,11 +198,10 @@ fn about_memory(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
     }
 }
 
-fn about_devices(parts: &[Part], files: &str, hints: &mut Vec<Hint>) {
+fn about_devices(parts: &[Part], top: Option<&str>, files: &str, hints: &mut Vec<Hint>) {
     if let Some(kernels) = table(parts, "kernels")
         && let Some(row) = kernels.rows.first()
-        && let (Some(name), Some(share)) =
-            (text(kernels, row, "name"), number(kernels, row, "time_percent"))
+        && let (Some(name), Some(share)) = (top, number(kernels, row, "time_percent"))
         && share > 100.0 * LARGE_SHARE
     {
         let (p50, p99) = (number(kernels, row, "p50_ns"), number(kernels, row, "p99_ns"));

@@ -210,7 +210,7 @@ fn counted(question: &Question<'_>, scale: &Scale, bounds_ns: &[f64]) -> Result<
         fine: vec![0; modes::BUCKETS],
         names: vec![false; question.traces.names.len()],
     })?;
-    let mut workers = scanned.visitors.into_iter();
+    let mut workers = scanned.into_iter();
     let Some(first) = workers.next() else { return Ok(Counted::default()) };
     let mut sum = Counted { counts: first.counts, fine: first.fine, names: first.names };
     for worker in workers {

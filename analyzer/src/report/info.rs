@@ -1,7 +1,7 @@
 //! `info`: what the file is and where it comes from.
 
 use ringscope_format::{Counter, Place};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Context, about};
 use crate::{
@@ -24,10 +24,59 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         key: loaded.label.clone(),
         title: shown(&loaded.path.display().to_string()).into_owned(),
         lines: lines(loaded),
-        value: Value::Null,
+        value: value(loaded),
     });
     let document = context.document("ringscope.info/1", parts.collect());
     Ok((context.common, document))
+}
+
+/// Chunks that are sealed: how many, their bytes and events; and how many are not.
+struct Chunks {
+    sealed: u64,
+    bytes: u64,
+    events: u64,
+    not_sealed: u64,
+}
+
+impl Chunks {
+    fn of(loaded: &Loaded) -> Self {
+        let mut sum = Self { sealed: 0, bytes: 0, events: 0, not_sealed: 0 };
+        for chunk in loaded.trace.chunks() {
+            match chunk.place {
+                Place::Sealed { length, .. } => {
+                    sum.sealed += 1;
+                    sum.bytes += u64::from(length);
+                    sum.events += u64::from(chunk.events);
+                }
+                Place::Raw { .. } => sum.not_sealed += 1,
+            }
+        }
+        sum
+    }
+}
+
+/// What is not in every document anyway.
+fn value(loaded: &Loaded) -> Value {
+    let (clock, chunks) = (loaded.trace.clock(), Chunks::of(loaded));
+    json!({
+        "chunks": chunks.sealed + chunks.not_sealed,
+        "chunks_not_sealed": chunks.not_sealed,
+        "sealed_bytes": chunks.bytes,
+        "sealed_events": chunks.events,
+        "counter": counter(loaded),
+        "ns_per_tick": clock.ns_per_tick(),
+        "clock_pairs": clock.pairs(),
+        "clock_error_ns": clock.error_ns(),
+        "clock_wall_steps": clock.wall_steps().len(),
+    })
+}
+
+fn counter(loaded: &Loaded) -> &'static str {
+    match loaded.trace.header().counter {
+        Counter::X86Tsc => "time-stamp counter",
+        Counter::Aarch64Cntvct => "virtual counter",
+        Counter::MonotonicNs => "monotonic clock",
+    }
 }
 
 /// What there is to know without reading a record.
@@ -43,9 +92,11 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
     );
     say("begun", format!("{}, process {}", date(header.created_wall_ns), header.pid));
     say("state", about::state(trace.vitals()));
-    let raw =
-        trace.chunks().iter().filter(|chunk| matches!(chunk.place, Place::Raw { .. })).count();
-    let not_sealed = if raw > 0 { format!(" ({raw} not sealed yet)") } else { String::new() };
+    let chunks = Chunks::of(loaded);
+    let not_sealed = match chunks.not_sealed {
+        0 => String::new(),
+        raw => format!(" ({raw} not sealed yet)"),
+    };
     say(
         "events",
         format!(
@@ -57,29 +108,11 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
             count(trace.tracks().len() as u64),
         ),
     );
-    let sealed: u64 = trace
-        .chunks()
-        .iter()
-        .map(|chunk| match chunk.place {
-            Place::Sealed { length, .. } => u64::from(length),
-            Place::Raw { .. } => 0,
-        })
-        .sum();
-    let sealed_events: u64 = trace
-        .chunks()
-        .iter()
-        .filter(|chunk| matches!(chunk.place, Place::Sealed { .. }))
-        .map(|chunk| u64::from(chunk.events))
-        .sum();
-    if sealed_events > 0 {
-        let each = sealed as f64 / sealed_events as f64;
-        say("size", format!("{} sealed, {each:.2} bytes an event", bytes(sealed as f64).trim()));
+    if chunks.events > 0 {
+        let (all, each) = (chunks.bytes as f64, chunks.bytes as f64 / chunks.events as f64);
+        say("size", format!("{} sealed, {each:.2} bytes an event", bytes(all).trim()));
     }
-    let counter = match header.counter {
-        Counter::X86Tsc => "time-stamp counter",
-        Counter::Aarch64Cntvct => "virtual counter",
-        Counter::MonotonicNs => "monotonic clock",
-    };
+    let counter = counter(loaded);
     let mut text = format!(
         "{counter}, {:.4} ns a tick, fitted over {} pairs, error at most {}",
         clock.ns_per_tick(),

@@ -47,7 +47,7 @@ pub struct Args {
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
     let limit = context.common.limit(USUAL_ROWS);
-    let found = device::load(&context.traces, &context.sieves)?;
+    let found = device::load(&context.traces, &context.sieves, context.common.budget())?;
     let nothing = match &found {
         None => {
             "  no kernels, copies or fills in this trace: GPU profilers and importers record them"
@@ -74,10 +74,26 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     Ok((context.common, document))
 }
 
-/// The tables for `report`: the top kernels by full name, and the devices. `None`
-/// if the traces hold no work of devices, which is cheap to find out.
-pub fn section(context: &Context, limit: Option<usize>) -> Result<Option<Vec<Part>>> {
-    let Some(work) = device::load(&context.traces, &context.sieves)? else { return Ok(None) };
+/// What `report` has to say about devices.
+#[derive(Default)]
+pub(super) struct Section {
+    /// The top kernels by full name, and the devices.
+    pub(super) parts: Vec<Part>,
+    /// The whole name of the first of them: a table may have its gist alone.
+    pub(super) top: Option<String>,
+}
+
+/// For `report`. Empty if the traces hold no work of devices, which is cheap to
+/// find out, or more of it than memory takes, which is said.
+pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Section> {
+    let work = match device::load(&context.traces, &context.sieves, context.common.budget()) {
+        Ok(Some(work)) => work,
+        Ok(None) => return Ok(Section::default()),
+        Err(error) => {
+            eprintln!("analyze: {error}");
+            return Ok(Section::default());
+        }
+    };
     warn(&work);
     let summed = groups::sum(&context.traces, &work, GroupBy::Name, None);
     let mut table = kernel_table(context, &work, &summed, None);
@@ -88,14 +104,12 @@ pub fn section(context: &Context, limit: Option<usize>) -> Result<Option<Vec<Par
     add_unlaunched(&mut table, &summed);
     Selection::default().choose_columns(&mut table, context.common.for_machines())?;
     let devices = device_table(context, &work, KERNEL_WAIT_NS)?;
-    Ok(Some(vec![Part::Table(table), Part::Table(devices)]))
+    let parts = vec![Part::Table(table), Part::Table(devices)];
+    Ok(Section { parts, top: summed.groups.first().map(|group| group.label.clone()) })
 }
 
 /// Says what makes the figures less than the whole truth.
 fn warn(work: &DeviceWork) {
-    for lost in &work.unreadable {
-        eprintln!("analyze: {}; its kernels are missing", lost.message);
-    }
     if work.backwards > 0 {
         let n = count(work.backwards);
         eprintln!(

@@ -61,12 +61,15 @@ impl Context {
         Ok(context)
     }
 
-    /// A document about these traces.
+    /// A document about these traces. Whatever there is to read of them has been
+    /// read: what could not be is said here, whichever report it is.
     pub fn document(&self, schema: &'static str, parts: Vec<Part>) -> Document {
+        about::warn_unreadable(&self.traces);
         Document {
             schema,
             trace: about::trace_json(&self.traces),
             loss: about::loss_json(&self.traces),
+            exact: self.traces.is_whole(),
             parts,
         }
     }

@@ -6,7 +6,14 @@
 use clap::ValueEnum;
 use ringscope_format::RecordingState;
 
-use super::{Context, about, hints, in_flight, kernels, own_cost::OwnCost, spans};
+use super::{
+    Context, about,
+    hints::{self, Evidence},
+    in_flight, kernels,
+    own_cost::OwnCost,
+    spans,
+    stragglers::stragglers,
+};
 use crate::{
     Result,
     cli::{CATEGORIES, Common},
@@ -58,38 +65,54 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
     let limit = if args.all { None } else { context.common.limit(USUAL_ROWS) };
     let wants = |section| args.section.is_empty() || args.section.contains(&section);
+    // Only what is asked for is worked out; hints want all of it.
+    let needs = |section| wants(section) || wants(Section::Hints);
     let mut parts = Vec::new();
-    if wants(Section::Header) {
-        let one = context.traces.list.len() == 1;
-        let key = |loaded: &Loaded| match one {
-            true => "header".to_owned(),
-            false => format!("header of {}", loaded.label),
-        };
-        parts.extend(context.traces.list.iter().map(|loaded| header(loaded, key(loaded))));
+    let mut spans = None;
+    if needs(Section::Categories) || needs(Section::Spans) {
+        let percentiles = Some(hints::percentiles(&context));
+        let (table, answer, labels) = spans::spans(&context, false, limit, percentiles)?;
+        if wants(Section::Categories) {
+            parts.extend(categories(&context, &answer));
+        }
+        let only_this = args.section == [Section::Spans];
+        if wants(Section::Spans) && (!table.rows.is_empty() || only_this) {
+            parts.push(Part::Table(table));
+        }
+        spans = Some((answer, labels));
     }
-    let (table, answer, labels) =
-        spans::spans(&context, false, limit, Some(hints::percentiles(&context)))?;
-    if wants(Section::Categories) {
-        parts.extend(categories(&context, &answer));
+    if args.section.is_empty() {
+        parts.extend(stragglers(&context)?.map(Part::Table));
     }
-    if wants(Section::Spans) && !table.rows.is_empty() {
-        parts.push(Part::Table(table));
+    let mut devices = kernels::Section::default();
+    if needs(Section::Kernels) {
+        devices = kernels::section(&context, limit)?;
+        if wants(Section::Kernels) {
+            parts.extend(devices.parts.iter().cloned());
+        }
     }
-    let mut evidence = kernels::section(&context, limit)?.unwrap_or_default();
-    if wants(Section::Kernels) {
-        parts.extend(evidence.iter().cloned());
-    }
-    for (section, found) in points(&context, &wants)? {
-        if wants(section) {
+    let sections = points(&context, &needs, &args.section)?;
+    for (section, found) in &sections {
+        if wants(*section) {
             parts.extend(found.iter().cloned());
         }
-        evidence.extend(found);
     }
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }
-    if wants(Section::Hints) {
-        parts.extend(hints::section(&context, &labels, &answer, &evidence));
+    if let Some((answer, labels)) = spans.filter(|_| wants(Section::Hints)) {
+        let found = sections.into_iter().flat_map(|(_, parts)| parts);
+        let evidence = Evidence {
+            labels: &labels,
+            answer: &answer,
+            top_kernel: devices.top,
+            parts: devices.parts.into_iter().chain(found).collect(),
+        };
+        parts.extend(hints::section(&context, &evidence));
+    }
+    if wants(Section::Header) {
+        // Said first and known last: what could not be read has been tried by now.
+        parts.splice(..0, headers(&context));
     }
     let document = context.document("ringscope.report/1", parts);
     Ok((context.common, document))
@@ -99,23 +122,45 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
 #[cfg(feature = "sql")]
 fn points(
     context: &Context,
-    wants: &impl Fn(Section) -> bool,
+    needs: &impl Fn(Section) -> bool,
+    _: &[Section],
 ) -> Result<Vec<(Section, Vec<Part>)>> {
-    let sections = [Section::Memory, Section::Counters, Section::Errors];
-    if !sections.iter().any(|&section| wants(section)) && !wants(Section::Hints) {
+    if !QUERIES.iter().any(|&section| needs(section)) {
         return Ok(Vec::new());
     }
-    Ok(sections.into_iter().zip(super::queries::sections(context)?).collect())
+    Ok(QUERIES.into_iter().zip(super::queries::sections(context)?).collect())
 }
 
-/// Memory, counters and errors are queries, and this build has none.
+/// They are queries, and this build has none.
 #[cfg(not(feature = "sql"))]
-fn points(_: &Context, _: &impl Fn(Section) -> bool) -> Result<Vec<(Section, Vec<Part>)>> {
+fn points(
+    _: &Context,
+    _: &impl Fn(Section) -> bool,
+    asked: &[Section],
+) -> Result<Vec<(Section, Vec<Part>)>> {
+    if asked.iter().any(|section| QUERIES.contains(section)) {
+        eprintln!("analyze: built without SQL, so without memory, counters and errors");
+    }
     Ok(Vec::new())
 }
 
+/// The sections that are queries.
+const QUERIES: [Section; 3] = [Section::Memory, Section::Counters, Section::Errors];
+
+fn headers(context: &Context) -> Vec<Part> {
+    let one = context.traces.list.len() == 1;
+    let key = |loaded: &Loaded| match one {
+        true => "header".to_owned(),
+        false => format!("header of {}", loaded.label),
+    };
+    let of = |(at, loaded): (usize, &Loaded)| {
+        header(loaded, context.traces.events_unreadable(at), key(loaded))
+    };
+    context.traces.list.iter().enumerate().map(of).collect()
+}
+
 /// What, where, when, how long; and what is missing, before any figure.
-fn header(loaded: &Loaded, key: String) -> Part {
+fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
     let (trace, header) = (&loaded.trace, loaded.trace.header());
     let said = |key: &str| trace.metadata().get(key).map(|text| shown(text).into_owned());
     let mut lines = Vec::new();
@@ -142,7 +187,7 @@ fn header(loaded: &Loaded, key: String) -> Part {
         about::in_words(trace.clock().error_ns()),
     ));
     lines.push(format!("  {}", ending(loaded)));
-    lines.push(format!("  {}", account(loaded)));
+    lines.push(format!("  {}", account(loaded, unreadable)));
     let own_cost = OwnCost::of(loaded);
     lines.extend(own_cost.map(|cost| format!("  {}", cost.in_words(loaded.length_ns()))));
     let mut value = about::one_trace_json(loaded);
@@ -161,7 +206,7 @@ fn ending(loaded: &Loaded) -> String {
 }
 
 /// What became of every event.
-fn account(loaded: &Loaded) -> String {
+fn account(loaded: &Loaded, unreadable: u64) -> String {
     let Some(vitals) = loaded.trace.vitals() else {
         return "what was lost is unknown".to_owned();
     };
@@ -185,7 +230,7 @@ fn account(loaded: &Loaded) -> String {
     if vitals.overwritten > 0 {
         text.push_str(&format!("; {} older ones overwritten", count(vitals.overwritten)));
     }
-    match loaded.trace.events_missing() {
+    match about::events_missing(loaded, unreadable) {
         Some(0) => {}
         Some(missing) => {
             text.push_str(&format!("; {} unreadable in damaged parts", count(missing)))

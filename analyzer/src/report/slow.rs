@@ -36,8 +36,11 @@ pub struct Args {
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let most = args.common.limit(USUAL).unwrap_or(MOST).min(MOST);
     let context = Context::open(args.common)?;
-    let (found, unreadable) = longest(&context, most)?;
-    about::warn_unreadable(&context, &unreadable);
+    let found = longest(&context, most)?;
+    let all_asked = context.common.limit(USUAL).is_none_or(|limit| limit > MOST);
+    if all_asked && found.len() == MOST {
+        eprintln!("analyze: the longest {} are listed, and no more", count(MOST as u64));
+    }
     let around = surroundings(&context.traces, &found);
     let all: Vec<One<'_>> = found
         .iter()
@@ -295,7 +298,7 @@ impl<'a> One<'a> {
                 object.insert(ns.into(), json_number(self.ns(part.ticks)));
                 Value::Object(object)
             };
-            parts.iter().take(LISTED).map(one).collect()
+            parts.iter().map(one).collect()
         };
         let launch = self.around.launch.as_ref().map(|(track, all)| {
             json!({ "track": self.loaded.track_name(*track), "ancestry": frames(all) })

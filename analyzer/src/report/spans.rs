@@ -2,10 +2,11 @@
 
 use ringscope_format::Kind;
 
-use super::{Context, about, stragglers::stragglers};
+use super::{Context, stragglers::stragglers};
 use crate::{
     Result,
     cli::Common,
+    device::is_device_work,
     output::{Cell, Column, Document, Part, Table, count},
     summary::{Answer, Group, Key, NO_GROUP, Question},
 };
@@ -42,11 +43,6 @@ pub(super) fn is_span(kind: Kind) -> bool {
     kind.is_timed() && !is_device_work(kind)
 }
 
-/// Work of a device.
-pub(super) fn is_device_work(kind: Kind) -> bool {
-    matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL)
-}
-
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
     let limit = context.common.limit(USUAL_ROWS);
@@ -71,8 +67,10 @@ pub(super) fn spans(
     let mut question = labels.question(context, is_span, limit);
     question.percentiles = percentiles.unwrap_or(question.percentiles);
     let answer = question.answer()?;
-    about::warn_unreadable(context, &answer.unreadable);
     let mut table = group_table("spans", "Spans", context, &labels, &answer);
+    if table.rows.is_empty() {
+        table.note = "  no spans, or none that pass the filters".to_owned();
+    }
     add_others(&mut table, context, &answer, limit);
     let table = context.arrange(table, limit)?;
     Ok((table, answer, labels))

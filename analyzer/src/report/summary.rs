@@ -4,6 +4,7 @@ use super::{Context, spans};
 use crate::{
     Result,
     cli::Common,
+    device::is_device_work,
     output::{Cell, Column, Document, Format},
 };
 
@@ -27,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let mut table = spans::group_table("rows", "", &context, &labels, &of(spans::is_span)?);
     table.columns.push(Column::new("what", "what"));
     table.rows.iter_mut().for_each(|row| row.push(Cell::from("span")));
-    let device = spans::group_table("rows", "", &context, &labels, &of(spans::is_device_work)?);
+    let device = spans::group_table("rows", "", &context, &labels, &of(is_device_work)?);
     table.rows.extend(device.rows.into_iter().map(|mut row| {
         row.push(Cell::from("device"));
         row

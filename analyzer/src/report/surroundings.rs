@@ -8,12 +8,13 @@ use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap};
 
 use ringscope_format::{Batch, ChunkInfo, Columns, EventDetails, Kind, parse_slots};
 
-use super::{Context, spans::is_device_work};
+use super::Context;
 use crate::{
     Result,
+    device::is_device_work,
     filter::Sieve,
     load::Traces,
-    scan::{Unreadable, Visitor, backwards, scan},
+    scan::{Visitor, backwards, scan},
     summary::{
         Scale,
         nesting::{self, Ancestors, Open, PerTrack, nests},
@@ -95,7 +96,7 @@ impl Visitor for Longest<'_> {
 }
 
 /// The longest records that are in, longest first.
-pub(super) fn longest(context: &Context, most: usize) -> Result<(Vec<Found>, Vec<Unreadable>)> {
+pub(super) fn longest(context: &Context, most: usize) -> Result<Vec<Found>> {
     let scale = Scale::of(&context.traces);
     let columns = nesting::columns() | Columns::NAME | Columns::STATUS | Columns::LINK;
     let scanned = scan(&context.traces, columns, "reading", || Longest {
@@ -104,11 +105,11 @@ pub(super) fn longest(context: &Context, most: usize) -> Result<(Vec<Found>, Vec
         most,
         found: BinaryHeap::new(),
     })?;
-    let all = scanned.visitors.into_iter().flat_map(|worker| worker.found);
+    let all = scanned.into_iter().flat_map(|worker| worker.found);
     let mut all: Vec<Found> = all.map(|Reverse(found)| found).collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
     all.truncate(most);
-    Ok((all, scanned.unreadable))
+    Ok(all)
 }
 
 /// A span that something ran in.
@@ -271,9 +272,11 @@ impl Reading<'_> {
         if kind == Kind::LAUNCH && link != 0 {
             for &target in self.launched.get(&link).into_iter().flatten() {
                 let around = &mut self.around[target as usize];
-                // Numbers of launches may come round again: it is the last before the work.
-                let is_before = span.start <= self.found[target as usize].start.0;
-                if is_before && around.launch.is_none() {
+                // Numbers of launches may come round again: it is the last before the work,
+                // or the first of all if the clocks of host and device disagree.
+                let work = self.found[target as usize].start.0;
+                let known = around.launch.as_ref().and_then(|(_, frames)| frames.last());
+                if known.is_none_or(|known| known.start > work) {
                     around.launch = Some((track, open.iter().chain([&span]).map(frame).collect()));
                 }
             }

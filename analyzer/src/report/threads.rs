@@ -9,17 +9,14 @@ use std::collections::HashMap;
 
 use ringscope_format::{Columns, Kind, Loss, TrackKind};
 
-use super::{
-    Context,
-    spans::{is_device_work, percent},
-    stragglers::stragglers,
-};
+use super::{Context, spans::percent, stragglers::stragglers};
 use crate::{
     Result,
     cli::Common,
+    device::is_device_work,
     load::Loaded,
-    output::{Cell, Column, Document, Part, Table, count, shown},
-    scan::{Unreadable, backwards},
+    output::{Cell, Column, Document, Part, Table, count},
+    scan::backwards,
     summary::{
         busy::Busy,
         nesting::{self, Ancestors, Open, PerTrack, nests},
@@ -38,10 +35,12 @@ pub struct Args {
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let context = Context::open(args.common)?;
-    let table = context.arrange(threads(&context), context.common.limit(USUAL_ROWS))?;
+    let (table, is_exact) = threads(&context);
+    let table = context.arrange(table, context.common.limit(USUAL_ROWS))?;
     let mut parts = vec![Part::Table(table)];
     parts.extend(stragglers(&context)?.map(Part::Table));
-    let document = context.document("ringscope.threads/1", parts);
+    let mut document = context.document("ringscope.threads/1", parts);
+    document.exact &= is_exact;
     Ok((context.common, document))
 }
 
@@ -105,12 +104,12 @@ impl TrackSum {
 }
 
 /// The tracks of all traces.
-fn read(context: &Context) -> (Vec<HashMap<u32, TrackSum>>, Vec<Unreadable>) {
+fn read(context: &Context) -> Vec<HashMap<u32, TrackSum>> {
     let traces = &context.traces;
     let mut tracks: Vec<PerTrack<TrackSum>> = Vec::new();
     tracks.resize_with(traces.list.len(), PerTrack::default);
     let columns = nesting::columns() | Columns::NAME;
-    let unreadable = backwards(traces, columns, "reading", |trace, _, batch| {
+    backwards(traces, columns, "reading", |trace, _, batch| {
         let loaded = &traces.list[trace];
         let sieve = context.sieves.get(trace).filter(|sieve| !sieve.is_open());
         for at in (0..batch.events).rev() {
@@ -138,16 +137,13 @@ fn read(context: &Context) -> (Vec<HashMap<u32, TrackSum>>, Vec<Unreadable>) {
         tracks.values_mut().for_each(|sum| sum.busy.finish());
         tracks
     };
-    (tracks.into_iter().map(finish).collect(), unreadable)
+    tracks.into_iter().map(finish).collect()
 }
 
-/// A row for each track on which anything happened or got lost.
-fn threads(context: &Context) -> Table {
-    let (tracks, unreadable) = read(context);
-    for lost in &unreadable {
-        let path = &context.traces.list[lost.trace].path;
-        eprintln!("analyze: {}: {}", shown(&path.display().to_string()), lost.message);
-    }
+/// A row for each track on which anything happened or got lost, and whether busy
+/// times are exact.
+fn threads(context: &Context) -> (Table, bool) {
+    let tracks = read(context);
     let mut table = Table::new("threads", "Threads", columns(context));
     let (mut nameless, mut too_late) = (0, 0);
     let (mut has_lost, mut has_skipped) = (false, false);
@@ -189,7 +185,7 @@ fn threads(context: &Context) -> Table {
         notes.push(format!("  busy is not exact: {work} pieces of work were told of far too late"));
     }
     table.note = notes.join("\n");
-    table
+    (table, too_late == 0)
 }
 
 fn columns(context: &Context) -> Vec<Column> {

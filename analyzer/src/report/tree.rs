@@ -118,10 +118,6 @@ fn tree(context: &Context, args: &Args) -> Result<Table> {
             count(found.elsewhere)
         ));
     }
-    for lost in &found.unreadable {
-        let path = &context.traces.list[lost.trace].path;
-        eprintln!("analyze: {}: {}", shown(&path.display().to_string()), lost.message);
-    }
     if !table.note.is_empty() {
         notes.push(table.note);
     }

@@ -39,7 +39,7 @@ use crate::{
     Result,
     filter::Sieve,
     load::Traces,
-    scan::{Piece, Unreadable, Visitor, scan},
+    scan::{Piece, Visitor, scan},
 };
 
 /// A record that belongs to no group.
@@ -154,8 +154,6 @@ pub struct Answer {
     pub categories: Vec<Category>,
     /// Durations that were negative, because the counter ran backwards, and count as 0.
     pub backwards: u64,
-    /// What could not be read.
-    pub unreadable: Vec<Unreadable>,
 }
 
 /// With more groups than this, histograms are coarser.
@@ -188,7 +186,7 @@ impl Question<'_> {
             nesting: Nesting::default(),
             ends: Vec::new(),
         })?;
-        let mut workers = looked.visitors.into_iter();
+        let mut workers = looked.into_iter();
         let Some(mut sum) = workers.next() else { return Ok(Answer::default()) };
         workers.for_each(|worker| sum.merge(worker));
 
@@ -211,9 +209,9 @@ impl Question<'_> {
         }
         let mut selection = Selection::<BITS>::new(&mut counted, &self.percentiles);
         drop(counted);
-        let mut unreadable = looked.unreadable;
         // A chunk of which one column is damaged is left out of every look.
-        let again = if unreadable.is_empty() { self.columns_again() } else { self.columns() };
+        let is_whole = self.traces.unreadable().is_empty();
+        let again = if is_whole { self.columns_again() } else { self.columns() };
         while !selection.is_complete() {
             let looked = scan(self.traces, again, "percentiles", || Second {
                 taker: &taker,
@@ -222,14 +220,7 @@ impl Question<'_> {
                 others: &others,
                 findings: selection.findings(),
             })?;
-            for lost in looked.unreadable {
-                let is_same =
-                    |it: &Unreadable| it.trace == lost.trace && it.message == lost.message;
-                if !unreadable.iter().any(is_same) {
-                    unreadable.push(lost);
-                }
-            }
-            let findings = looked.visitors.into_iter().map(|worker| worker.findings).collect();
+            let findings = looked.into_iter().map(|worker| worker.findings).collect();
             selection.absorb(findings);
         }
 
@@ -248,7 +239,6 @@ impl Question<'_> {
             others: all.map(|all| Others { groups: members, all }),
             categories: sum.categories.iter().map(category).collect(),
             backwards: sum.backwards,
-            unreadable,
         })
     }
 

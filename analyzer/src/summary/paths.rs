@@ -17,11 +17,7 @@ use super::{
     nesting::{self, Ancestors, Open, PerTrack, nests},
     selection::{Percentiles, Selection},
 };
-use crate::{
-    filter::Sieve,
-    load::Traces,
-    scan::{Unreadable, backwards},
-};
+use crate::{device::is_device_work, filter::Sieve, load::Traces, scan::backwards};
 
 /// Above the outermost.
 pub(crate) const NO_PATH: u32 = u32::MAX;
@@ -145,7 +141,6 @@ pub(crate) struct Found {
     /// Records with a duration that have no place on a track, such as
     /// asynchronous spans.
     pub(crate) elsewhere: u64,
-    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl PathQuestion<'_> {
@@ -155,7 +150,7 @@ impl PathQuestion<'_> {
         let scale = Scale::of(self.traces);
         let mut found = Found::default();
         let (mut paths, mut sums) = (Paths::default(), Vec::<Sum>::new());
-        found.unreadable = self.read(Columns::STATUS, "reading", &mut paths, |visit| match visit {
+        self.read(Columns::STATUS, "reading", &mut paths, |visit| match visit {
             Visit::Span { trace, batch, at, path, parent, counts, parent_counts } => {
                 let value = scale.scale(trace, (batch.value[at] as i64).max(0) as u64);
                 let most = path.max(if parent == NO_PATH { 0 } else { parent }) as usize;
@@ -216,13 +211,7 @@ impl PathQuestion<'_> {
         rows.iter().enumerate().map(of).collect()
     }
 
-    fn read(
-        &self,
-        more: Columns,
-        what: &str,
-        paths: &mut Paths,
-        mut visit: impl FnMut(Visit<'_>),
-    ) -> Vec<Unreadable> {
+    fn read(&self, more: Columns, what: &str, paths: &mut Paths, mut visit: impl FnMut(Visit<'_>)) {
         let columns = nesting::columns() | Columns::NAME | more;
         let mut stacks = PerTrack::<Ancestors<(u32, bool)>>::default();
         let mut current = usize::MAX;
@@ -283,5 +272,5 @@ enum Visit<'a> {
 }
 
 fn is_elsewhere(kind: Kind) -> bool {
-    kind.is_timed() && !matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL)
+    kind.is_timed() && !is_device_work(kind)
 }

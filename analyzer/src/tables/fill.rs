@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     Result,
+    device::launch_of,
     load::Loaded,
     scan::{Piece, Visitor},
 };
@@ -218,21 +219,9 @@ fn number(loaded: &Loaded, kind: Kind, batch: &Batch, at: usize) -> Option<f64> 
     })
 }
 
-/// Each kernel's launch is the last one with its link that began before it:
-/// links may be used again.
+/// Joins kernels with their launches.
 pub(super) fn find_launches(rows: &mut EventRows, launches: &[Launch]) {
     for at in 0..rows.launch.len() {
-        let (trace, link, start) = (rows.trace[at], rows.link[at], rows.start[at]);
-        if link == 0 {
-            continue;
-        }
-        let after = launches.partition_point(|&launch| launch <= (trace, link, start));
-        let before = after.checked_sub(1).and_then(|at| launches.get(at));
-        // A device's clock may be a little early.
-        let found = before
-            .filter(|launch| (launch.0, launch.1) == (trace, link))
-            .or_else(|| launches.get(after))
-            .filter(|launch| (launch.0, launch.1) == (trace, link));
-        rows.launch[at] = found.map(|launch| launch.2);
+        rows.launch[at] = launch_of(launches, rows.trace[at], rows.link[at], rows.start[at]);
     }
 }

@@ -3,8 +3,7 @@
 //!
 //! The first look decodes little more than kinds. It counts the rows, so that
 //! tables which do not fit are refused before anything is allocated, and finds
-//! the chunks that hold any: the others are not decoded. Unreadable chunks are
-//! left out and reported.
+//! the chunks that hold any: the others are not decoded.
 
 use std::{
     cell::Cell,
@@ -16,16 +15,18 @@ use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 
 use super::{
     TableName, Wanted,
-    budget::Budget,
     fill::{Filled, Filling, find_launches},
     listings,
     rows::Dictionaries,
 };
 use crate::{
     Result,
+    budget::Budget,
+    device::is_device_work,
     filter::Sieve,
     load::{Loaded, Traces},
-    scan::{Unreadable, Visitor, scan},
+    output::count,
+    scan::{Visitor, scan},
 };
 
 /// Which events are in, beside what the filter says. A report over a part of a
@@ -60,10 +61,9 @@ pub(crate) struct Gathering<'a> {
     pub(crate) budget: Budget,
 }
 
-/// A device's work: kernels, copies, fills.
-fn is_device_work(kind: Kind) -> bool {
-    matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL)
-}
+/// A query works on copies: one that sorts a whole table takes three times its
+/// size and a little more.
+const ROOM_TO_WORK: u64 = 3;
 
 pub(super) fn belongs(table: TableName, kind: Kind) -> bool {
     match table {
@@ -76,8 +76,8 @@ pub(super) fn belongs(table: TableName, kind: Kind) -> bool {
 }
 
 impl Gathering<'_> {
-    /// The tables, one for each that is wanted, and what could not be read.
-    pub(crate) fn run(&self) -> Result<(Vec<DataFrame>, Vec<Unreadable>)> {
+    /// The tables, one for each that is wanted.
+    pub(crate) fn run(&self) -> Result<Vec<DataFrame>> {
         let plan = Plan::new(self);
         let mut frames: Vec<Option<DataFrame>> = self
             .wanted
@@ -88,14 +88,12 @@ impl Gathering<'_> {
                 _ => Ok(None),
             })
             .collect::<Result<_>>()?;
-        let mut unreadable = Vec::new();
         if frames.iter().any(Option::is_none) {
             let counted = plan.count()?;
             let sizes: Vec<(&Wanted, u64)> =
                 self.wanted.iter().zip(counted.rows.iter().copied()).collect();
-            self.budget.check(&sizes)?;
-            unreadable = counted.unreadable.clone();
-            unreadable.extend(plan.fill(&counted, &mut frames)?);
+            self.check(&sizes)?;
+            plan.fill(&counted, &mut frames)?;
         }
         let empty = |(frame, wanted): (Option<DataFrame>, &Wanted)| {
             frame.map_or_else(
@@ -107,8 +105,31 @@ impl Gathering<'_> {
                 Ok,
             )
         };
-        let frames = frames.into_iter().zip(self.wanted).map(empty).collect::<Result<_>>()?;
-        Ok((frames, unreadable))
+        frames.into_iter().zip(self.wanted).map(empty).collect()
+    }
+
+    /// Whether so many rows of these tables fit.
+    fn check(&self, tables: &[(&Wanted, u64)]) -> Result<()> {
+        let size = |&(wanted, rows): &(&Wanted, u64)| rows * wanted.width();
+        let needed = tables.iter().map(size).sum::<u64>() * ROOM_TO_WORK;
+        let Some(&(wanted, rows)) = tables.iter().max_by_key(|table| size(table)) else {
+            return Ok(());
+        };
+        let what = || {
+            format!(
+                "table {}: {} rows of {} columns ({}), with the query over them,",
+                wanted.table.name,
+                count(rows),
+                wanted.columns.len(),
+                wanted.columns.join(", "),
+            )
+        };
+        self.budget.require(
+            needed,
+            what,
+            "name fewer columns, ask about a part with --from, --to, --last, --name, --track or \
+             --min-duration",
+        )
     }
 }
 
@@ -133,7 +154,6 @@ pub(super) struct Counted {
     rows: Vec<u64>,
     /// By first record.
     pub(super) chunks: HashSet<u64>,
-    unreadable: Vec<Unreadable>,
 }
 
 impl<'a> Plan<'a> {
@@ -218,12 +238,10 @@ impl<'a> Plan<'a> {
     /// Whether no event of a batch can be in; most batches of most traces have
     /// spans alone, and are seen through at once.
     fn takes_none(&self, batch: &Batch) -> bool {
-        let kinds = &batch.kind[..batch.events];
-        self.names.is_empty()
-            && !self.launches
-            && !kinds.iter().any(|&kind| self.kinds[usize::from(kind)])
-            && !(self.gathering.scope.failed
-                && batch.status[..batch.events].iter().any(|&it| failed(it)))
+        let any_kind = || batch.kind.iter().any(|&kind| self.kinds[usize::from(kind)]);
+        let any_failed =
+            || self.gathering.scope.failed && batch.status.iter().any(|&status| failed(status));
+        self.names.is_empty() && !self.launches && !any_kind() && !any_failed()
     }
 
     /// Rows of each table and the chunks that hold any.
@@ -237,11 +255,10 @@ impl<'a> Plan<'a> {
             counted: Counted { rows: vec![0; self.gathering.wanted.len()], ..Counted::default() },
         })?;
         let mut all = Counted { rows: vec![0; self.gathering.wanted.len()], ..Counted::default() };
-        for visitor in looked.visitors {
+        for visitor in looked {
             all.rows.iter_mut().zip(&visitor.counted.rows).for_each(|(sum, rows)| *sum += rows);
             all.chunks.extend(visitor.counted.chunks);
         }
-        all.unreadable = looked.unreadable;
         Ok(all)
     }
 
@@ -277,12 +294,12 @@ impl<'a> Plan<'a> {
         Some(counted)
     }
 
-    fn fill(&self, counted: &Counted, frames: &mut [Option<DataFrame>]) -> Result<Vec<Unreadable>> {
+    fn fill(&self, counted: &Counted, frames: &mut [Option<DataFrame>]) -> Result<()> {
         let (traces, columns) = (self.gathering.traces, self.columns());
         let looked = scan(traces, columns, "filling tables", || Filling::new(self, counted))?;
         let mut done = Vec::new();
         let mut launches = Vec::new();
-        for visitor in looked.visitors {
+        for visitor in looked {
             done.extend(visitor.done);
             launches.extend(visitor.launches);
         }
@@ -306,7 +323,7 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        Ok(looked.unreadable)
+        Ok(())
     }
 
     /// Columns of the trace that the wanted columns are made from.

@@ -10,7 +10,6 @@
 //! `number` are floating-point, exact up to 2^53; integers beyond that have their
 //! digits in `text` as well.
 
-mod budget;
 mod fill;
 pub(crate) mod gather;
 mod listings;
@@ -18,7 +17,7 @@ mod rows;
 
 use polars::prelude::{DataType, PlSmallStr, Schema};
 
-pub use self::{budget::Budget, gather::Scope};
+pub use self::gather::Scope;
 
 /// What is in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

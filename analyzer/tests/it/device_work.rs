@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use ringscope_analyzer::{
+    budget::Budget,
     device::{
         self,
         categories::{Category, classify},
@@ -104,7 +105,7 @@ fn check_records(kernels: &[Random]) -> std::result::Result<(), TestCaseError> {
         made.kernel(NAMES[name], QUEUES[queue], (start, length), link);
     }
     let traces = Traces::open(&[made.finish()]).unwrap();
-    let work = device::load(&traces, &[]).unwrap().unwrap();
+    let work = device::load(&traces, &[], Budget::new(None)).unwrap().unwrap();
 
     for (by, apart) in
         [(GroupBy::Name, None), (GroupBy::Base, None), (GroupBy::Name, Some(Apart::Device))]

@@ -94,3 +94,27 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
     assert!(output.status.success());
 }
+
+#[test]
+fn what_is_no_table_is_keys_and_values_in_csv() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let csv = |command| analyze(dir.path(), &[command, "run.trace", "--format", "csv"]).clean();
+    assert!(csv("check").contains("\nrun.trace,verdict,whole\n"), "{}", csv("check"));
+    assert!(csv("info").contains("\nrun.trace,clock_pairs,0\n"), "{}", csv("info"));
+}
+
+#[test]
+fn an_output_file_is_replaced_whole_or_not_at_all() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    let file = dir.path().join("spans.csv");
+    std::fs::write(&file, "before").unwrap();
+    let arguments = ["spans", "run.trace", "--format", "csv", "--columns", "name"];
+    let with = |output: &'static str| [&arguments[..], &["--output", output]].concat();
+    assert_eq!(analyze(dir.path(), &with("spans.csv")).clean(), "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "name\nload\ntoken\ndecode\n");
+    assert!(!dir.path().join("spans.csv.partial").exists());
+    let refusal = analyze(dir.path(), &with("nowhere/spans.csv")).refusal();
+    assert!(refusal.starts_with("analyze: nowhere/spans.csv: "), "{refusal}");
+}

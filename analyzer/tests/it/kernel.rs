@@ -148,8 +148,9 @@ fn a_damaged_chunk_is_left_out_of_every_look_and_reported_once() {
         }
         .answer()
         .unwrap();
-        assert!(answer.unreadable.len() <= 1, "{:?}", answer.unreadable);
-        damaged += answer.unreadable.len();
+        let unreadable = traces.unreadable();
+        assert!(unreadable.len() <= 1, "{unreadable:?}");
+        damaged += unreadable.len();
         let group = &answer.groups[0];
         assert_eq!(group.percentiles_ns.get(0), Some(&group.min_ns), "{at:#x}");
         assert_eq!(group.percentiles_ns.get(2), Some(&group.max_ns), "{at:#x}");

@@ -5,11 +5,6 @@ use std::{
     process::{Command, Output},
 };
 
-use ringscope_analyzer::{
-    cli::Common,
-    output::Part,
-    report::{Context, kernels::section},
-};
 use ringscope_format::{Kind, Value};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -126,24 +121,38 @@ fn rows_that_are_left_out_are_named_in_any_order() {
 }
 
 #[test]
-fn the_section_of_a_report_is_there_if_there_is_work() {
-    #[derive(clap::Parser)]
-    struct Asked {
-        #[command(flatten)]
-        common: Common,
-    }
+fn the_overview_has_the_top_kernels_and_hints_name_them_in_full() {
     let folder = TempDir::new().unwrap();
-    let section_of = |trace: &Path| {
-        let asked = <Asked as clap::Parser>::parse_from([Path::new("analyze"), trace]);
-        section(&Context::open(asked.common).unwrap(), Some(2)).unwrap()
+    let report = |arguments: &[&str], trace: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_analyze"));
+        command.arg("report").args(arguments).arg(trace).env("COLUMNS", "100");
+        text(&command.output().unwrap())
     };
-    let parts = section_of(&small(&folder, "small.trace")).unwrap();
-    let [Part::Table(kernels), Part::Table(devices)] = &parts[..] else { panic!("{parts:?}") };
-    assert_eq!((kernels.rows.len(), devices.rows.len()), (2, 3));
-    assert!(kernels.footer.is_some());
+    let trace = small(&folder, "small.trace");
+    let arguments = ["--section", "kernels", "--limit", "2", "--format", "json"];
+    let json: Json = serde_json::from_str(&report(&arguments, &trace)).unwrap();
+    let sections = &json["sections"];
+    let rows = |key: &str| sections[key].as_array().map(Vec::len);
+    assert_eq!((rows("kernels"), rows("devices")), (Some(2), Some(3)));
+    assert_eq!(sections["kernels_others"]["name"], "(3 others)");
+    // The table has the gist of a long name; a command has to find it.
+    let hints = report(&["--section", "hints"], &trace);
+    let command = "analyze slow --name 'void lib::gemm_kernel<float, 128>(float\\*, int)'";
+    assert!(hints.contains(command), "{hints}");
+
     let mut made = Made::new(&folder, "plain.trace");
     made.host(Kind::SPAN, "step", (0, 10), 0);
-    assert!(section_of(&made.finish()).is_none());
+    assert_eq!(report(&["--section", "kernels"], &made.finish()), "");
+}
+
+#[test]
+fn more_kernels_than_memory_takes_are_refused_before_they_are_read() {
+    let folder = TempDir::new().unwrap();
+    let trace = small(&folder, "small.trace");
+    let output = analyze(&["--max-memory", "1K"], &[&trace]);
+    assert_eq!(output.status.code(), Some(2));
+    let refusal = String::from_utf8(output.stderr).unwrap();
+    assert!(refusal.contains("--max-memory"), "{refusal}");
 }
 
 #[test]

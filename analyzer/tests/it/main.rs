@@ -2,6 +2,7 @@
 
 mod analyze;
 mod bad_input;
+mod damage;
 mod device_traces;
 mod device_work;
 mod figures;

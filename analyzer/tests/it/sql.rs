@@ -178,8 +178,8 @@ fn mistakes_are_told_in_one_line() {
 fn tables_that_do_not_fit_are_refused_before_they_are_made() {
     let trace = sample();
     let complaint = trace.complaint(&["sql", "SELECT name FROM records", "--max-memory", "100"]);
-    let expected = "analyze: table records: 6 rows of 1 columns (name) take about 288.0 B with \
-                    the query over them, and 100.0 B is the limit; name fewer columns, ask about \
+    let expected = "analyze: table records: 6 rows of 1 columns (name), with the query \
+                    over them, take about 288.0 B, and 100.0 B is the limit; name fewer columns, ask about \
                     a part with --from, --to, --last, --name, --track or --min-duration, or raise \
                     --max-memory\n";
     assert_eq!(complaint, expected);

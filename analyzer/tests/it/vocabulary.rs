@@ -414,3 +414,39 @@ fn sections_of_the_overview_hold_what_there_is_and_hints_say_what_stands_out() {
         hints(&error_trace())
     );
 }
+
+#[test]
+fn a_counters_rate_is_that_of_the_time_asked_about() {
+    let mut made = Made::new();
+    for at in 0..=10 {
+        made.reading(Kind::COUNTER, "tokens", at * 100 * MS, 10);
+    }
+    let trace = made.finish();
+    let rate = |arguments: &[&str]| {
+        let json = trace.json(&[&["counters"], arguments].concat());
+        json["rows"][0]["per_second"].as_f64().unwrap()
+    };
+    assert_eq!(rate(&[]), 110.0);
+    assert_eq!(rate(&["--from", "500ms"]), 120.0);
+}
+
+#[test]
+fn what_is_numbered_is_told_apart_like_what_is_named() {
+    let mut made = Made::new();
+    let mib = 1_u64 << 20;
+    made.reading(Kind::GAUGE, "process.resident_bytes", 0, 100 * mib);
+    let weights =
+        [("path", Value::Text("a")), ("bytes", Value::U64(mib)), ("device", Value::U64(0))];
+    made.event("memory.weights", 1, &weights);
+    for cache in 0..2 {
+        made.event("cache.access", 2, &[("cache", Value::U64(cache)), ("hit", Value::U64(1))]);
+    }
+    made.reading(Kind::GAUGE, "process.resident_bytes", MS, 102 * mib);
+    let trace = made.finish();
+    let host = &trace.json(&["memory"])["sections"]["host"][0];
+    assert_eq!(host["accounted_bytes"], 0, "{host}");
+    let caches = trace.json(&["caches"]);
+    let names: Vec<_> =
+        caches["rows"].as_array().unwrap().iter().map(|row| &row["cache"]).collect();
+    assert_eq!(names, ["0", "1"]);
+}

@@ -107,9 +107,9 @@ fn table(
         }
         let value = |it: Option<f64>| it.map_or(Cell::None, |number| unit_cell(name, number));
         let is_counter = kinds[row] == Some("counter");
-        let length = asking.context.traces.list.iter().find(|it| Some(&*it.label) == traces[row]);
-        let seconds = length.map_or(0.0, |loaded| loaded.length_ns() / 1e9);
-        let rate = sum[row].filter(|_| is_counter && seconds > 0.0).map(|sum| sum / seconds);
+        let (from, to) = asking.time_range(traces[row]);
+        let seconds = (to - from) / 1e9;
+        let rate = sum[row].filter(|_| is_counter).map(|sum| sum / seconds);
         let mut cells = vec![
             Cell::from(name),
             text(traces[row]),

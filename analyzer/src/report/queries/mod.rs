@@ -17,7 +17,6 @@ use crate::{
     Result,
     cli::Common,
     output::{Document, Part},
-    tables::Budget,
 };
 
 /// The commands of this room.
@@ -60,7 +59,7 @@ impl Command {
 ///
 /// More readings than memory can hold are no reason to say nothing about the rest.
 pub(super) fn sections(context: &Context) -> Result<[Vec<Part>; 3]> {
-    let points = match Points::load(context, Budget::new(None)) {
+    let points = match Points::load(context) {
         Ok(points) => points,
         Err(error) => {
             eprintln!("analyze: memory, counters and errors are left out: {error}");

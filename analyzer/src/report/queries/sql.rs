@@ -8,7 +8,7 @@ use crate::{
     cli::Common,
     output::{Cell, Column, Document, Table, count},
     query::Database,
-    tables::{Budget, Scope, TABLES},
+    tables::{Scope, TABLES},
 };
 
 /// Rows that people get unasked.
@@ -25,9 +25,6 @@ pub struct Args {
     /// Print the tables and their columns
     #[arg(long)]
     schema: bool,
-    /// The most memory that tables may take: 500M, 4G [default: 3/4 of what is available]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    max_memory: Option<u64>,
     #[command(flatten)]
     common: Common,
 }
@@ -80,13 +77,12 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         None => return Err(Error::new("sql: no query; give one, or - to read it")),
     };
     let context = Context::open(common)?;
-    let budget = Budget::new(args.max_memory);
     Database::try_out(&query)?;
-    let answer = Database::load(&context, &[&query], &Scope::ALL, budget)?.ask(&query)?;
+    let answer = Database::load(&context, &[&query], &Scope::ALL)?.ask(&query)?;
     // Rows that will not be shown need not become cells, unless they are sorted first.
     let limit = context.common.limit(USUAL_ROWS).filter(|_| context.common.sort.is_none());
     let shown = limit.unwrap_or(usize::MAX).min(answer.rows());
-    budget.check_answer(shown, answer.columns())?;
+    context.common.budget().check_answer(shown, answer.columns())?;
     let mut table = answer.head(shown).table("rows", "")?;
     table.note = match answer.rows() - shown {
         0 if shown == 0 => "no rows".to_owned(),
@@ -108,22 +104,4 @@ fn schema() -> Table {
         }
     }
     table
-}
-
-/// A number of bytes with an optional binary unit.
-pub(super) fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
-    let text = text.trim();
-    let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
-        "" => 0,
-        "k" | "K" => 10,
-        "m" | "M" => 20,
-        "g" | "G" => 30,
-        "t" | "T" => 40,
-        _ => return Err(format!("unknown unit {unit:?}; use K, M, G or T")),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| "not a size, such as 4G".to_owned())?;
-    let bytes = number * (1_u64 << shift) as f64;
-    if (0.0..1e19).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
 }

@@ -7,13 +7,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, percentile_key, sql::parse_bytes};
+use super::{Context, percentile_key};
 use crate::{
     Result,
     cli::Common,
     output::{Cell, Column, Document, Part, Selection, Table},
     query::{Answer, Database},
-    tables::{Budget, Scope},
+    tables::Scope,
 };
 
 /// Options of these reports.
@@ -23,9 +23,6 @@ pub struct Args {
     /// Print the queries behind this report, for `analyze sql`, instead of answering them
     #[arg(long)]
     print_sql: bool,
-    /// The most memory that tables may take: 500M, 4G [default: 3/4 of what is available]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
-    max_memory: Option<u64>,
     #[command(flatten)]
     common: Common,
 }
@@ -59,8 +56,7 @@ impl Report {
         let sql: Vec<String> =
             self.queries.iter().map(|(_, sql)| prepare(sql, &context.common)).collect();
         let sql: Vec<&str> = sql.iter().map(String::as_str).collect();
-        let budget = Budget::new(args.max_memory);
-        let database = Database::load(&context, &sql, &self.scope, budget)?;
+        let database = Database::load(&context, &sql, &self.scope)?;
         let mut parts = (self.parts)(&Asking { context: &context, database: &database })?;
         if parts.is_empty() {
             let note = self.nothing.to_owned();
@@ -86,7 +82,13 @@ impl Report {
             }
         };
         let parts = self.queries.iter().map(part).collect();
-        Document { schema: "ringscope.print_sql/1", trace: Value::Null, loss: Value::Null, parts }
+        Document {
+            schema: "ringscope.print_sql/1",
+            trace: Value::Null,
+            loss: Value::Null,
+            exact: true,
+            parts,
+        }
     }
 }
 
@@ -116,13 +118,13 @@ pub struct Points(Database);
 
 impl Points {
     /// Loads them; an error if they do not fit into memory.
-    pub fn load(context: &Context, budget: Budget) -> Result<Self> {
+    pub fn load(context: &Context) -> Result<Self> {
         let reports = [&super::memory::REPORT, &super::counters::REPORT, &super::errors::REPORT];
         let queries = reports.iter().flat_map(|report| report.queries);
         let sql: Vec<String> = queries.map(|(_, sql)| prepare(sql, &context.common)).collect();
         let sql: Vec<&str> = sql.iter().map(String::as_str).collect();
         let scope = Scope { kinds: |kind| kind.is_point(), failed: true, ..Scope::NONE };
-        Database::load(context, &sql, &scope, budget).map(Self)
+        Database::load(context, &sql, &scope).map(Self)
     }
 
     /// Some tables of a report, with as many rows as a section has.
