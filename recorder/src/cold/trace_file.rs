@@ -76,8 +76,12 @@ impl TraceFile {
         if !is_at(&file, &beside) {
             return Err(Error::InUse { path: path.to_owned() });
         }
-        let made = Self::prepare(path, file, header)
-            .and_then(|trace| put_in_place(&beside, path).map(|()| trace));
+        let made = Self::prepare(path, file, header).and_then(|trace| {
+            crate::crash_point("file-prepared");
+            put_in_place(&beside, path)?;
+            crate::crash_point("file-placed");
+            Ok(trace)
+        });
         // It is in its place, or nothing of use is in it.
         let _ = fs::remove_file(&beside);
         made

@@ -119,6 +119,18 @@ fn a_death_at_any_step_around_a_rotation_loses_and_doubles_nothing() {
         "payload-written:26",
         "header-written:12",
         "slot-free:12",
+        // The steps of the rotation itself; the first file is prepared and placed too.
+        "file-prepared:2",
+        "file-placed:2",
+        "rotation-begun:1",
+        "rotation-offered:1",
+        "file-left:1",
+        "left-file-closed:1",
+        "compact-copied:1",
+        "file-prepared:3",
+        "rotation-offered:2",
+        "file-left:2",
+        "left-file-closed:2",
     ];
     let mut rotated = 0;
     for at in points {

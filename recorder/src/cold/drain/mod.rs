@@ -479,6 +479,7 @@ impl Drain {
         self.edition += 1;
         self.file.clear_in_flight();
         *lock(&self.shared.left_file) = Some((self.edition, last));
+        crate::crash_point("file-left");
         self.file = next.file;
         self.names_written = next.names_in_file;
         self.next_pair = 0;

@@ -52,10 +52,12 @@ impl Sealer {
         });
         match created {
             Ok((log, next_file)) => {
+                crate::crash_point("rotation-begun");
                 self.next_log = Some(log);
                 *lock(&self.shared.left_file) = None;
                 *lock(&self.shared.next_file) = Some(next_file);
                 self.shared.has_next_file.store(true, Ordering::Release);
+                crate::crash_point("rotation-offered");
                 self.shared.wake_drain();
             }
             Err(error) => self.shared.note(Problem::CannotRotate(error.to_string())),
@@ -80,6 +82,7 @@ impl Sealer {
         let old = std::mem::replace(&mut self.log, next);
         // Only now: until all of it was sealed, the log might have ended anywhere.
         old.file.write_vitals(edition, &vitals);
+        crate::crash_point("left-file-closed");
         self.compact(&old, edition, &vitals, COMPACT_WHILE_RECORDING);
     }
 
