@@ -3,7 +3,6 @@
 use std::{fmt, io, path::PathBuf};
 
 /// Why a recorder could not be started, flushed or finished.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// This process is already recording.
@@ -62,6 +61,13 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Error + use<> {
         let path = path.to_owned();
         move |source| Error::Io { path, action, source }
+    }
+}
+
+/// As people read it: `main` prints what it returns in this form.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
