@@ -84,6 +84,7 @@ mod tracks;
 mod twin;
 mod vitals;
 mod writer;
+mod zstd_stream;
 
 pub use chunk::{CHUNK_ALIGN, CHUNK_HEADER_LENGTH, ChunkKind};
 pub use clock_fit::{ClockFit, ClockPair, Jump, Suspend, WallStep};
@@ -111,3 +112,4 @@ pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};
 pub use vitals::{RecordingState, VITALS_PAYLOAD, Vitals};
 pub use writer::TraceWriter;
+pub use zstd_stream::zstd_reader;

@@ -57,6 +57,8 @@ pub enum LostCause {
     ThreadExit = 4,
     /// More slots than a ring or the format takes.
     TooWide = 5,
+    /// Stored in a part of a file that was damaged when the file was rewritten.
+    Damaged = 6,
 }
 
 impl LostCause {
@@ -68,6 +70,7 @@ impl LostCause {
             3 => LostCause::File,
             4 => LostCause::ThreadExit,
             5 => LostCause::TooWide,
+            6 => LostCause::Damaged,
             _ => return None,
         })
     }
@@ -80,6 +83,7 @@ impl LostCause {
             LostCause::File => "file could not be written",
             LostCause::ThreadExit => "recorded while the thread was exiting",
             LostCause::TooWide => "more fields than an event can have",
+            LostCause::Damaged => "in a damaged part of the file",
         }
     }
 }

@@ -5,8 +5,9 @@ use crate::clock_fit::ClockPair;
 use crate::error::Error;
 use crate::file_header::{FileHeader, HEADER_LENGTH, Layout, VITALS_LENGTH, VITALS_OFFSET};
 use crate::in_flight::OpenSpan;
+use crate::limits::MAX_SLOTS;
 use crate::losses::{Loss, LostCause};
-use crate::names::push_name;
+use crate::names::{push_call_site, push_name};
 use crate::raw_content::RawContent;
 use crate::record::Record;
 use crate::sealing::ChunkEncoder;
@@ -51,6 +52,8 @@ pub struct TraceWriter<W> {
     chunks: u64,
     names: HashMap<String, u32>,
     tracks: u32,
+    /// Tracks of recorders, whose events are counted apart.
+    recorders: Vec<u32>,
     open: Vec<(OpenSpan, u32)>,
     vitals: Vitals,
 }
@@ -73,6 +76,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             chunks: 0,
             names: HashMap::new(),
             tracks: 0,
+            recorders: Vec::new(),
             open: Vec::new(),
             vitals: Vitals { state: RecordingState::Finished, ..Vitals::default() },
         })
@@ -97,9 +101,19 @@ impl<W: Write + Seek> TraceWriter<W> {
         id
     }
 
+    /// A place in the source where a name is used; `file` and `module` are the ids of
+    /// names too.
+    pub fn call_site(&mut self, name: u32, line: u32, file: u32, module: u32) {
+        push_call_site(&mut self.content.names, name, line, file, module);
+        self.part_if_full();
+    }
+
     /// The id of a new track.
     pub fn track(&mut self, kind: TrackKind, os_id: u64, name: &str) -> u32 {
         self.tracks += 1;
+        if kind == TrackKind::Recorder {
+            self.recorders.push(self.tracks);
+        }
         push_track(&mut self.content.tracks, self.tracks, kind, os_id, name);
         self.part_if_full();
         self.tracks
@@ -130,6 +144,30 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.part_if_full();
     }
 
+    /// A loss as another file tells it, with its times. Counts nothing: the totals of
+    /// that file come with [`missing`](Self::missing).
+    pub fn loss(&mut self, loss: Loss) {
+        self.content.losses.extend_from_slice(bytemuck::bytes_of(&loss));
+        self.part_if_full();
+    }
+
+    /// Adds what these vitals count as lost, skipped or overwritten: the events of
+    /// another file that are not in it, and so not in this one either. Its last tick
+    /// is taken as well, for open spans are as long as that tells.
+    pub fn missing(&mut self, of: &Vitals) {
+        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        let to = &mut self.vitals;
+        for cause in 0..to.lost.len() {
+            add(&mut to.lost[cause], of.lost[cause]);
+            add(&mut to.lost_slots[cause], of.lost_slots[cause]);
+            add(&mut to.skipped[cause], of.skipped[cause]);
+        }
+        // What was overwritten counts as stored, too.
+        add(&mut to.stored, of.overwritten);
+        add(&mut to.overwritten, of.overwritten);
+        to.tick = to.tick.max(of.tick);
+    }
+
     /// A span that was open at the end, with its depth.
     pub fn open_span(&mut self, span: OpenSpan, depth: u32) {
         self.open.push((span, depth));
@@ -147,15 +185,45 @@ impl<W: Write + Seek> TraceWriter<W> {
             let (count, limit) = (slots as u64, crate::limits::MAX_SLOTS as u64);
             return Err(Error::TooMuch { what: "slots of an event", count, limit });
         }
+        self.begin_event(&mut record, slots)?;
+        write_slots(fields, links, |unit| self.content.events.push(unit));
+        Ok(())
+    }
+
+    /// An event with its slots as another file has them; ids in them are taken as
+    /// they are. The record's number of slots is put right.
+    pub fn event_with_slots(&mut self, mut record: Record, slots: &[Record]) -> Result<(), Error> {
+        let (count, limit) = (slots.len(), MAX_SLOTS);
+        if count > limit {
+            let (count, limit) = (count as u64, limit as u64);
+            return Err(Error::TooMuch { what: "slots of an event", count, limit });
+        }
+        // Found now, it costs this event; in a chunk, it would cost the chunk.
+        if !record.kind.is_base() {
+            return Err(Error::Misplaced { unit: 0 });
+        }
+        if let Some(at) = slots.iter().position(|slot| !slot.kind.is_slot()) {
+            return Err(Error::Misplaced { unit: at + 1 });
+        }
+        self.begin_event(&mut record, count)?;
+        self.content.events.extend_from_slice(slots);
+        Ok(())
+    }
+
+    /// Stores a record that so many slots will follow.
+    fn begin_event(&mut self, record: &mut Record, slots: usize) -> Result<(), Error> {
         self.write_waiting()?;
         if self.content.events.len() + 1 + slots > UNITS_PER_CHUNK {
             self.end_chunk()?;
         }
         record.shape = Record::shape_of(slots, record.value_type());
-        self.content.events.push(record);
-        write_slots(fields, links, |unit| self.content.events.push(unit));
-        self.vitals.stored += 1;
-        self.vitals.stored_slots += slots as u64;
+        self.content.events.push(*record);
+        if self.recorders.contains(&record.track) {
+            self.vitals.own += 1;
+        } else {
+            self.vitals.stored += 1;
+            self.vitals.stored_slots += slots as u64;
+        }
         self.vitals.tick = self.vitals.tick.max(record.end());
         Ok(())
     }
@@ -272,5 +340,61 @@ mod tests {
         assert_eq!(trace.tracks().len(), 40_000);
         assert_eq!(trace.losses().iter().map(|loss| loss.events).sum::<u64>(), 1_000_000);
         assert_eq!(trace.chunks().iter().map(|chunk| chunk.events).sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn event_with_slots_as_they_lie_in_a_file_comes_back_and_a_misplaced_unit_is_refused() {
+        let mut writer = writer();
+        let (name, track) = (writer.name("step"), writer.track(TrackKind::Thread, 1, "main"));
+        writer.call_site(name, 17, name, name);
+        let mut slots = Vec::new();
+        write_slots(&[(name, Value::Text("a text of more than one slot"))], &[], |it| {
+            slots.push(it);
+        });
+        let span = Record::timed(Kind::SPAN, name, track, 100, 25);
+        writer.event_with_slots(span, &slots).unwrap();
+        let wrong = |it: Result<(), Error>| it.unwrap_err().to_string();
+        assert!(wrong(writer.event_with_slots(slots[0], &[])).starts_with("unit 0 "));
+        assert!(wrong(writer.event_with_slots(span, &[slots[0], span])).starts_with("unit 2 "));
+        assert!(wrong(writer.event_with_slots(span, &[slots[0]; 32])).starts_with("32 slots"));
+        let trace = Trace::open(writer.finish().unwrap().into_inner()).unwrap();
+        let batch = trace.decode(&trace.chunks()[0], crate::Columns::ALL).unwrap();
+        let stored: Vec<_> = batch.records().collect();
+        assert_eq!(stored, [(Record { shape: 2, ..span }, &slots[..])]);
+        assert_eq!(trace.names().call_sites(name)[0].line, 17);
+    }
+
+    #[test]
+    fn what_is_missing_in_another_file_is_missing_in_this_one() {
+        let mut writer = writer();
+        let (name, own) = (writer.name("step"), writer.track(TrackKind::Recorder, 1, "own"));
+        writer.event(Record::timed(Kind::SPAN, name, own, 100, 25), &[], &[]).unwrap();
+        let mut other = Vitals { tick: 999, overwritten: 7, ..Vitals::default() };
+        (other.lost[1], other.lost_slots[1], other.skipped[2]) = (3, 4, 5);
+        writer.missing(&other);
+        let loss = Loss { track: own, class: Loss::LOST, cause: 1, events: 3, ..Loss::default() };
+        let loss = Loss { slots: 4, not_before: 10, not_after: 20, total: 3, ..loss };
+        writer.loss(loss);
+        let trace = Trace::open(writer.finish().unwrap().into_inner()).unwrap();
+        let vitals = trace.vitals().unwrap();
+        assert_eq!((vitals.lost, vitals.lost_slots), (other.lost, other.lost_slots));
+        assert_eq!((vitals.skipped, vitals.tick), (other.skipped, 999));
+        assert_eq!((vitals.own, vitals.stored, vitals.overwritten), (1, 7, 7));
+        assert_eq!(trace.losses(), [loss]);
+    }
+
+    #[test]
+    fn trace_without_a_file_header_is_read_by_its_chunks() {
+        let mut writer = writer();
+        let (name, track) = (writer.name("step"), writer.track(TrackKind::Thread, 1, "main"));
+        writer.event(Record::timed(Kind::SPAN, name, track, 100, 25), &[], &[]).unwrap();
+        let mut bytes = writer.finish().unwrap().into_inner();
+        bytes[..256].fill(0);
+        assert!(Trace::open(bytes.clone()).is_err());
+        let trace = Trace::open_by_chunks(bytes.clone()).unwrap();
+        assert_eq!((trace.damage(), trace.header().recording), (&[][..], [7; 16]));
+        assert_eq!((trace.chunks()[0].events, trace.names().get(name)), (1, Some("step")));
+        bytes.truncate(HEADER_LENGTH as usize);
+        assert!(Trace::open_by_chunks(bytes).is_none());
     }
 }

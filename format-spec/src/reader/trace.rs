@@ -6,7 +6,7 @@ use super::decode::{self, Sealed};
 use super::inventory::Inventory;
 use super::source::Source;
 use super::tables::ToldOpen;
-use super::walk::Found;
+use super::walk::{Found, first_recording};
 use crate::chunk::SectionEntry;
 use crate::clock_fit::{ClockFit, ClockPair};
 use crate::error::Error;
@@ -113,7 +113,19 @@ impl<S: Source> Trace<S> {
         let mut fixed = [0; FIXED_LENGTH];
         source.read_exact_at(&mut fixed[..length], 0)?;
         let header = FileHeader::parse(&fixed[..length])?;
+        Ok(Self::with_header(source, header))
+    }
 
+    /// Opens a trace by its chunks alone, for want of a usable file header; `None` if
+    /// there is none. What only the header tells is not known: where raw slots and
+    /// stacks in flight are, and, without two clock pairs, how long a tick is, which is
+    /// then taken for a nanosecond.
+    pub fn open_by_chunks(source: S) -> Option<Trace<S>> {
+        let recording = first_recording(&source)?;
+        Some(Self::with_header(source, FileHeader::converted(recording, 0)))
+    }
+
+    fn with_header(source: S, header: FileHeader) -> Trace<S> {
         let mut inventory = Inventory::take(&source, &header);
         for _ in 1..LOOKS {
             if inventory.damage.is_empty() || inventory.is_complete() {
@@ -135,7 +147,7 @@ impl<S: Source> Trace<S> {
         clock_pairs.retain(|pair| seen.insert(*pair));
         let clock = ClockFit::fit(&clock_pairs, header.nominal_hz)
             .with_origin(header.created_tick, header.created_wall_ns);
-        Ok(Trace { source, header, inventory, tracks, losses, clock_pairs, clock })
+        Trace { source, header, inventory, tracks, losses, clock_pairs, clock }
     }
 
     /// What the file is.

@@ -47,6 +47,29 @@ pub(crate) fn places(
     })
 }
 
+/// The recording of the first chunk whose header is intact, wherever that is.
+pub(crate) fn first_recording<S: Source>(source: &S) -> Option<[u8; 16]> {
+    let end = source.len().ok()?;
+    let mut block = Vec::new();
+    let mut at = 0;
+    while at < end {
+        // A header may reach from one block into the next.
+        let length = (end - at).min((BLOCK + CHUNK_HEADER_LENGTH) as u64);
+        block.resize(length as usize, 0);
+        // What cannot be read is no header.
+        if source.read_exact_at(&mut block, at).is_ok() {
+            let places = (0..BLOCK.min(block.len())).step_by(CHUNK_ALIGN);
+            if let Some(header) =
+                places.map(|it| ChunkHeader::parse(&block[it..])).find_map(|it| it)
+            {
+                return Some(header.recording);
+            }
+        }
+        at += BLOCK as u64;
+    }
+    None
+}
+
 /// What is at a place where a chunk should be.
 enum Look {
     Chunk(Found),
