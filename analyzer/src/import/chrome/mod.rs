@@ -1,0 +1,368 @@
+//! Chrome trace events, as browsers, Perfetto, PyTorch and many others write them:
+//! an array of events, or an object with such an array under `traceEvents`.
+//!
+//! Times are microseconds in decimal and are taken digit by digit. The array may
+//! end anywhere: writers that are killed leave it open. Beginnings and ends are
+//! paired in [`pairing`], what PyTorch means by its categories is in [`kineto`].
+//! Samples, object snapshots and memory dumps have no place in a trace; they are counted.
+
+mod event;
+mod kineto;
+mod naming;
+mod pairing;
+
+use std::collections::HashMap;
+
+use ringscope_format::{Kind, Link, LinkRole, TrackKind};
+
+use self::{
+    event::{RawEvent, id_of},
+    pairing::Edge,
+};
+use super::{
+    collector::{Collector, Event, Field, FlowPoint, bits, number},
+    json::{Fault, Reader, Scalar},
+};
+
+/// Metadata longer than this is not worth keeping.
+const LONGEST_METADATA: usize = 2_000;
+/// Bytes of a text argument that are kept; an event's slots take fewer.
+const LONGEST_TEXT: usize = 1_000;
+
+/// A line of time, by the numbers of its ids' texts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Line {
+    Thread(u32, u32),
+    /// A device and its queue.
+    Queue(u32, u32),
+    /// Ranges that somebody marked on a queue.
+    Annotations(u32, u32),
+    /// Of a process.
+    Counters(u32),
+}
+
+/// Reads one file.
+pub(super) struct Chrome<'a> {
+    found: &'a mut Collector,
+    lines: HashMap<Line, u32>,
+    processes: HashMap<u32, String>,
+    threads: HashMap<(u32, u32), String>,
+    edges: Vec<Edge>,
+    async_edges: Vec<Edge>,
+    /// What async events are paired by: category, id and process.
+    async_groups: HashMap<(u32, u32, u32), u32>,
+    /// Keys of arguments as the vocabulary has them, by the number of the argument's name.
+    keys: HashMap<u32, u32>,
+    scratch: Vec<Field>,
+    is_kineto: bool,
+    events: u64,
+}
+
+/// What one file turned out to be.
+pub(super) struct Read {
+    pub(super) format: &'static str,
+    /// Events in the file, understood or not.
+    pub(super) events: u64,
+    pub(super) epoch_ns: Option<i64>,
+}
+
+/// Whether a text is an array of objects, or an object with one of events.
+pub(super) fn is_chrome(text: &[u8]) -> bool {
+    let mut reader = Reader::new(text);
+    if reader.take(b'[') {
+        return matches!(reader.peek(), None | Some(b'{' | b']'));
+    }
+    let mut is_known = false;
+    // Known as soon as the key is seen; what is cut before it may have been one.
+    let _ = reader.object(|key, reader| {
+        is_known |= matches!(&*key, "traceEvents" | "deviceProperties");
+        if is_known { Err(Fault::CutOff) } else { reader.skip() }
+    });
+    is_known
+}
+
+/// Reads a file into `found`; tracks get `prefix` before their names.
+pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<Read, String> {
+    let mut chrome = Chrome {
+        found,
+        lines: HashMap::new(),
+        processes: HashMap::new(),
+        threads: HashMap::new(),
+        edges: Vec::new(),
+        async_edges: Vec::new(),
+        async_groups: HashMap::new(),
+        keys: HashMap::new(),
+        scratch: Vec::new(),
+        is_kineto: false,
+        events: 0,
+    };
+    let mut reader = Reader::new(text);
+    let mut epoch_ns = None;
+    let read = match reader.peek() {
+        Some(b'[') => chrome.array(&mut reader),
+        _ => reader.object(|key, reader| match &*key {
+            "traceEvents" => chrome.array(reader),
+            _ => chrome.property(&key, reader, &mut epoch_ns),
+        }),
+    };
+    let at = |at: usize| format!("byte {at:#x}: this is not JSON");
+    match read {
+        Ok(()) => {}
+        Err(Fault::CutOff) if chrome.events == 0 => {
+            return Err("ends before the first event; write the trace again".to_owned());
+        }
+        Err(Fault::Unexpected(place)) if chrome.events == 0 => {
+            return Err(at(place) + ", and no event comes before it; write the trace again");
+        }
+        // Writers that stream leave the array open: only a cut within an event is a loss.
+        Err(Fault::CutOff) => {}
+        Err(Fault::Unexpected(place)) => {
+            chrome.found.remarks.push(at(place) + "; what comes before it was taken");
+        }
+    }
+    chrome.pair();
+    chrome.name_tracks(prefix);
+    let format = if chrome.is_kineto { "PyTorch profiler" } else { "Chrome trace events" };
+    Ok(Read { format, events: chrome.events, epoch_ns })
+}
+
+impl<'a> Chrome<'a> {
+    fn array(&mut self, reader: &mut Reader<'_>) -> Result<(), Fault> {
+        reader.expect(b'[')?;
+        loop {
+            match reader.peek() {
+                None => return Err(Fault::CutOff),
+                Some(b']') => {
+                    reader.at += 1;
+                    return Ok(());
+                }
+                Some(b',') => reader.at += 1,
+                Some(b'{') => {
+                    let begin = reader.at;
+                    match RawEvent::read(reader) {
+                        Ok(event) => self.event(&event),
+                        Err(Fault::CutOff) => {
+                            let remark = format!(
+                                "the file is cut within an event, at byte {begin:#x}; what comes \
+                                 before it was taken"
+                            );
+                            self.found.remarks.push(remark);
+                            return Err(Fault::CutOff);
+                        }
+                        Err(fault) => return Err(fault),
+                    }
+                }
+                Some(_) => {
+                    reader.skip()?;
+                    self.events += 1;
+                    self.found.note("entries that are no events");
+                }
+            }
+        }
+    }
+
+    /// Something about the whole file.
+    fn property(
+        &mut self,
+        key: &str,
+        reader: &mut Reader<'_>,
+        epoch_ns: &mut Option<i64>,
+    ) -> Result<(), Fault> {
+        let value = reader.scalar()?;
+        if key == "baseTimeNanoseconds" {
+            *epoch_ns = value.text().and_then(|text| text.parse().ok());
+        }
+        self.is_kineto |=
+            matches!(key, "deviceProperties" | "distributedInfo" | "baseTimeNanoseconds");
+        let mut keep = |key: &str, value: &str| {
+            self.found.metadata.insert(key.to_owned(), value.to_owned());
+        };
+        match (key, &value) {
+            ("samples", Scalar::Nested(_)) => self.found.note("lists of samples"),
+            ("stackFrames", _) | (_, Scalar::Null) => {}
+            (_, Scalar::Bool(value)) => keep(key, &value.to_string()),
+            ("distributedInfo", Scalar::Nested(text)) => kineto::ranks(text, keep),
+            ("deviceProperties", Scalar::Nested(text)) => kineto::devices(text, keep),
+            (_, Scalar::Nested(text)) => {
+                if text.len() <= LONGEST_METADATA {
+                    keep(key, &String::from_utf8_lossy(text));
+                }
+            }
+            (_, Scalar::String(text)) => keep(key, text),
+            (_, Scalar::Number(text)) => keep(key, text),
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &RawEvent<'_>) {
+        self.events += 1;
+        if event.phase == b'M' {
+            return self.about(event);
+        }
+        let Some(at) =
+            event.ts.as_ref().and_then(Scalar::text).and_then(|it| self.found.time(it, 3))
+        else {
+            return self.found.note("events without a usable time");
+        };
+        match event.phase {
+            b'X' => self.complete(event, at),
+            b'B' | b'E' => {
+                let line = self.thread(event);
+                let edge = self.edge(event, at, line, line, event.phase == b'B');
+                self.edges.push(edge);
+            }
+            b'b' | b'e' | b'S' | b'F' => {
+                let line = self.thread(event);
+                let group = self.async_group(event);
+                let mut edge =
+                    self.edge(event, at, group, line, matches!(event.phase, b'b' | b'S'));
+                edge.id = event.id.as_ref().map_or(0, id_of);
+                self.async_edges.push(edge);
+            }
+            b'i' | b'I' | b'n' | b'T' | b'p' | b'R' => {
+                if !self.memory(event, at) {
+                    let (line, name) = (self.thread(event), self.name(event));
+                    self.arguments(event, false);
+                    let point = Event::point(Kind::EVENT, name, line, at, Default::default());
+                    self.push(point);
+                }
+            }
+            b'C' => self.counter(event, at),
+            b's' | b't' | b'f' => self.flow(event, at),
+            b'P' => self.found.note("samples"),
+            b'O' | b'N' | b'D' => self.found.note("snapshots of objects"),
+            b'v' | b'V' => self.found.note("memory dumps"),
+            b'c' => self.found.note("clock marks"),
+            phase => self.found.note(&format!("events of phase {:?}", char::from(phase))),
+        }
+    }
+
+    /// Something that has a duration.
+    fn complete(&mut self, event: &RawEvent<'_>, at: i64) {
+        let length = event.dur.as_ref().or(event.tdur.as_ref()).and_then(Scalar::text);
+        let duration = match length.map(|text| self.found.time(text, 3)) {
+            Some(Some(ns)) => {
+                if ns < 0 {
+                    self.found.note("negative durations (taken as 0)");
+                }
+                ns.max(0) as u64
+            }
+            Some(None) => return self.found.note("events without a usable duration"),
+            None => {
+                self.found.note("complete events without a duration (taken as 0)");
+                0
+            }
+        };
+        if self.device_work(event, at, duration) {
+            return;
+        }
+        let (line, name) = (self.thread(event), self.name(event));
+        self.arguments(event, true);
+        self.push(Event::timed(Kind::SPAN, name, line, at, duration));
+    }
+
+    /// Takes an event with the fields that were put together for it.
+    fn push(&mut self, event: Event) {
+        self.found.push(event, &self.scratch);
+    }
+
+    fn counter(&mut self, event: &RawEvent<'_>, at: i64) {
+        let process = self.number_of(&event.pid);
+        let line = self.line(Line::Counters(process), TrackKind::Other, 0);
+        let id = event.id.as_ref().and_then(Scalar::text).map(|id| format!("[{id}]"));
+        let whole = format!("{}{}", event.name, id.unwrap_or_default());
+        let mut strange = 0;
+        let read = event.args(|series, value| {
+            let Some(value) = value.text().and_then(number) else {
+                strange += 1;
+                return;
+            };
+            let alone = series == "value" || series == event.name;
+            let name = if alone { whole.clone() } else { format!("{whole}.{series}") };
+            let name = self.found.strings.number(&name);
+            self.found.push(Event::point(Kind::GAUGE, name, line, at, bits(value)), &[]);
+        });
+        self.found.note_many("counters without a number", strange + u64::from(read.is_err()));
+    }
+
+    /// An arrow. PyTorch's own from calls to kernels repeat the correlation.
+    fn flow(&mut self, event: &RawEvent<'_>, at: i64) {
+        if matches!(&*event.cat, "ac2g" | "async_cpu_to_gpu") {
+            return;
+        }
+        let track = self.thread(event);
+        let group = self.async_group(event);
+        let role = if event.phase == b's' { LinkRole::Own } else { LinkRole::FollowsFrom };
+        // Flows of different categories may have the same id.
+        let id = u128::from(event.id.as_ref().map_or(0, id_of)) | u128::from(group) << 64;
+        self.found.flows.push(FlowPoint { track, at, link: Link { id, track: 0, role } });
+    }
+
+    /// Names of processes and threads.
+    fn about(&mut self, event: &RawEvent<'_>) {
+        let (process, thread) = (self.number_of(&event.pid), self.number_of(&event.tid));
+        let mut said = None;
+        let _ = event.args(|key, value| {
+            if key == "name" {
+                said = value.text().map(|text| text.trim().to_owned());
+            }
+        });
+        match (&*event.name, said) {
+            ("process_name", Some(name)) => drop(self.processes.insert(process, name)),
+            ("thread_name", Some(name)) => drop(self.threads.insert((process, thread), name)),
+            ("process_labels" | "process_sort_index" | "thread_sort_index", _) => {}
+            (other, _) => self.found.note(&format!("metadata {other:.40}")),
+        }
+    }
+
+    fn pair(&mut self) {
+        pairing::pair(self.found, std::mem::take(&mut self.edges), Kind::SPAN);
+        pairing::pair(self.found, std::mem::take(&mut self.async_edges), Kind::ASYNC_SPAN);
+    }
+
+    fn edge(
+        &mut self,
+        event: &RawEvent<'_>,
+        at: i64,
+        group: u32,
+        track: u32,
+        begins: bool,
+    ) -> Edge {
+        self.arguments(event, begins);
+        let begin = self.found.fields.len() as u32;
+        let count = self.scratch.len().min(usize::from(u8::MAX));
+        self.found.fields.extend_from_slice(&self.scratch[..count]);
+        let name = if event.name.is_empty() && !begins { None } else { Some(self.name(event)) };
+        let sequence = self.found.next_sequence();
+        Edge { at, group, track, name, begins, sequence, id: 0, fields: (begin, count as u8) }
+    }
+
+    fn name(&mut self, event: &RawEvent<'_>) -> u32 {
+        let name = if event.name.is_empty() { "(unnamed)" } else { &event.name };
+        self.found.strings.number(name)
+    }
+
+    fn number_of(&mut self, id: &Option<Scalar<'_>>) -> u32 {
+        self.found.strings.number(id.as_ref().and_then(Scalar::text).unwrap_or_default())
+    }
+
+    fn async_group(&mut self, event: &RawEvent<'_>) -> u32 {
+        let id = self.number_of(&event.id);
+        let category = self.found.strings.number(&event.cat);
+        let process = if event.is_local { self.number_of(&event.pid) } else { u32::MAX };
+        let next = self.async_groups.len() as u32;
+        *self.async_groups.entry((category, id, process)).or_insert(next)
+    }
+
+    fn thread(&mut self, event: &RawEvent<'_>) -> u32 {
+        let (process, thread) = (self.number_of(&event.pid), self.number_of(&event.tid));
+        let os_id = self.found.strings.get(thread).parse().ok();
+        let kind = if os_id.is_some() { TrackKind::Thread } else { TrackKind::Other };
+        self.line(Line::Thread(process, thread), kind, os_id.unwrap_or(0))
+    }
+
+    fn line(&mut self, line: Line, kind: TrackKind, os_id: u64) -> u32 {
+        let Self { found, lines, .. } = self;
+        *lines.entry(line).or_insert_with(|| found.track(kind, os_id, ""))
+    }
+}

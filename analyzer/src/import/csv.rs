@@ -1,0 +1,140 @@
+//! Events as CSV with a header, by RFC 4180: commas, or semicolons or tabs if the
+//! header has those; quotes around what contains them.
+
+use std::borrow::Cow;
+
+use super::{
+    collector::{Collector, number},
+    json::Scalar,
+    rows::{Rows, are_columns},
+};
+
+/// Whether a text begins with the header of a table of events.
+pub(super) fn is_csv(text: &[u8]) -> bool {
+    let mut lines = Lines::new(text);
+    lines.next().is_some_and(|header| are_columns(header.iter().map(|cell| cell.text.as_ref())))
+}
+
+/// Reads all rows; how many there were.
+pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
+    let mut lines = Lines::new(text);
+    let Some(header) = lines.next() else { return 0 };
+    let mut rows = Rows::new(found, prefix);
+    let mut line = lines.line;
+    while let Some(cells) = lines.next() {
+        if cells.len() > header.len() {
+            rows.rows += 1;
+            rows.skip(line, "more cells than the header");
+        } else {
+            let row: Vec<(&str, Scalar<'_>)> =
+                header.iter().zip(&cells).map(|(key, it)| (&*key.text, it.scalar())).collect();
+            rows.row(line, &row);
+        }
+        line = lines.line;
+    }
+    rows.rows
+}
+
+struct Cell<'a> {
+    text: Cow<'a, str>,
+    is_quoted: bool,
+}
+
+impl Cell<'_> {
+    fn scalar(&self) -> Scalar<'_> {
+        let text = self.text.as_ref();
+        // `nan` and `inf` are numbers to Rust, and words to people.
+        let is_number = text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c));
+        match text {
+            "true" => Scalar::Bool(true),
+            "false" => Scalar::Bool(false),
+            _ if !self.is_quoted && is_number && number(text).is_some() => Scalar::Number(text),
+            _ => Scalar::String(Cow::Borrowed(text)),
+        }
+    }
+}
+
+/// Rows of cells; empty lines are skipped.
+struct Lines<'a> {
+    text: &'a [u8],
+    at: usize,
+    separator: u8,
+    /// Of the next row.
+    line: u64,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+        let header = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let count = |wanted: u8| header.iter().filter(|&&byte| byte == wanted).count();
+        let separator = [b',', b';', b'\t'].into_iter().rev().max_by_key(|&it| count(it));
+        Self { text, at: 0, separator: separator.unwrap_or(b','), line: 1 }
+    }
+
+    fn next(&mut self) -> Option<Vec<Cell<'a>>> {
+        while let Some(b'\n' | b'\r') = self.text.get(self.at) {
+            self.line += u64::from(self.text[self.at] == b'\n');
+            self.at += 1;
+        }
+        if self.at >= self.text.len() {
+            return None;
+        }
+        let mut cells = Vec::new();
+        loop {
+            cells.push(self.cell());
+            match self.text.get(self.at) {
+                Some(&byte) if byte == self.separator => self.at += 1,
+                Some(b'\n') => {
+                    self.at += 1;
+                    self.line += 1;
+                    return Some(cells);
+                }
+                Some(_) => self.at += 1,
+                None => return Some(cells),
+            }
+        }
+    }
+
+    /// Up to the separator or the end of the line.
+    fn cell(&mut self) -> Cell<'a> {
+        if self.text.get(self.at) == Some(&b'"') {
+            return self.quoted();
+        }
+        let rest = &self.text[self.at..];
+        let ends = |byte: &u8| *byte == self.separator || *byte == b'\n';
+        let length = rest.iter().position(ends).unwrap_or(rest.len());
+        self.at += length;
+        let text = String::from_utf8_lossy(&rest[..length]);
+        let text = match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
+            Cow::Owned(text) => Cow::Owned(text.trim().to_owned()),
+        };
+        Cell { text, is_quoted: false }
+    }
+
+    fn quoted(&mut self) -> Cell<'a> {
+        let mut content = Vec::new();
+        self.at += 1;
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            if byte != b'"' {
+                self.line += u64::from(byte == b'\n');
+                content.push(byte);
+            } else if self.text.get(self.at) == Some(&b'"') {
+                self.at += 1;
+                content.push(b'"');
+            } else {
+                break;
+            }
+        }
+        // Whatever stands between the quote and the separator is no part of the cell.
+        while let Some(&byte) = self.text.get(self.at) {
+            if byte == self.separator || byte == b'\n' {
+                break;
+            }
+            self.at += 1;
+        }
+        Cell { text: String::from_utf8_lossy(&content).into_owned().into(), is_quoted: true }
+    }
+}

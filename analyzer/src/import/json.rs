@@ -1,0 +1,294 @@
+//! A pull reader of JSON text: it hands out numbers as they are written, says at
+//! which byte something is wrong, and keeps what came before a cut.
+//!
+//! It is no validator. What nobody asks for is skipped by its brackets and quotes
+//! alone, in constant memory whatever its depth; `NaN` and `Infinity`, which
+//! profilers do write, are words.
+
+use std::borrow::Cow;
+
+/// Why reading stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The text ends in the middle of something.
+    CutOff,
+    /// This byte does not belong there.
+    Unexpected(usize),
+}
+
+pub(super) type Read<T> = Result<T, Fault>;
+
+/// A value; what is nested is its text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scalar<'a> {
+    String(Cow<'a, str>),
+    /// As it is written; also `NaN`.
+    Number(&'a str),
+    Bool(bool),
+    Null,
+    /// An array or an object.
+    Nested(&'a [u8]),
+}
+
+impl<'a> Scalar<'a> {
+    /// Text, or a number as it is written.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Scalar::String(text) => Some(text),
+            Scalar::Number(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Where in a text the reader is.
+#[derive(Clone, Debug)]
+pub(super) struct Reader<'a> {
+    text: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        let at = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+        Self { text, at }
+    }
+
+    /// The next byte that is not space; the reader stays before it.
+    pub(super) fn peek(&mut self) -> Option<u8> {
+        while let Some(&byte) = self.text.get(self.at) {
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Steps over `byte` if it is next.
+    pub(super) fn take(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Steps over `byte`, which has to be next.
+    pub(super) fn expect(&mut self, byte: u8) -> Read<()> {
+        match self.peek() {
+            Some(next) if next == byte => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(_) => Err(Fault::Unexpected(self.at)),
+            None => Err(Fault::CutOff),
+        }
+    }
+
+    /// An object: `each` gets every key and has to take the value.
+    pub(super) fn object(
+        &mut self,
+        mut each: impl FnMut(Cow<'a, str>, &mut Self) -> Read<()>,
+    ) -> Read<()> {
+        self.expect(b'{')?;
+        if self.take(b'}') {
+            return Ok(());
+        }
+        loop {
+            let key = self.string()?;
+            self.expect(b':')?;
+            each(key, self)?;
+            if self.take(b'}') {
+                return Ok(());
+            }
+            self.expect(b',')?;
+            // Some writers leave a comma behind the last.
+            if self.take(b'}') {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A string.
+    pub(super) fn string(&mut self) -> Read<Cow<'a, str>> {
+        self.expect(b'"')?;
+        let begin = self.at;
+        let has_escapes = self.skip_string()?;
+        let raw = &self.text[begin..self.at - 1];
+        if has_escapes {
+            return Ok(Cow::Owned(unescaped(raw)));
+        }
+        // Nearly all texts are sound, and this check is the quicker one.
+        Ok(std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed))
+    }
+
+    /// A value, copied only where it has escapes.
+    pub(super) fn scalar(&mut self) -> Read<Scalar<'a>> {
+        match self.peek() {
+            None => Err(Fault::CutOff),
+            Some(b'"') => self.string().map(Scalar::String),
+            Some(b'{' | b'[') => self.nested().map(Scalar::Nested),
+            Some(_) => {
+                let begin = self.at;
+                let word = self.word()?;
+                Ok(match word {
+                    "true" => Scalar::Bool(true),
+                    "false" => Scalar::Bool(false),
+                    "null" => Scalar::Null,
+                    "NaN" | "Infinity" | "-Infinity" | "nan" | "inf" | "-inf" => {
+                        Scalar::Number(word)
+                    }
+                    _ if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
+                        Scalar::Number(word)
+                    }
+                    _ => return Err(Fault::Unexpected(begin)),
+                })
+            }
+        }
+    }
+
+    /// Steps over a value and returns its text.
+    pub(super) fn nested(&mut self) -> Read<&'a [u8]> {
+        self.peek();
+        let begin = self.at;
+        self.skip()?;
+        Ok(&self.text[begin..self.at])
+    }
+
+    /// Steps over a value.
+    pub(super) fn skip(&mut self) -> Read<()> {
+        match self.peek() {
+            None => return Err(Fault::CutOff),
+            Some(b'"') => {
+                self.at += 1;
+                return self.skip_string().map(|_| ());
+            }
+            Some(b'{' | b'[') => {}
+            Some(_) => return self.word().map(|_| ()),
+        }
+        let mut depth = 0_usize;
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => {
+                    self.skip_string()?;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Err(Fault::CutOff)
+    }
+
+    /// Goes behind the closing quote; whether there were escapes.
+    fn skip_string(&mut self) -> Read<bool> {
+        let mut has_escapes = false;
+        while let Some(&byte) = self.text.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => return Ok(has_escapes),
+                b'\\' => {
+                    has_escapes = true;
+                    self.at += 1;
+                }
+                _ => {}
+            }
+        }
+        self.at = self.text.len();
+        Err(Fault::CutOff)
+    }
+
+    fn word(&mut self) -> Read<&'a str> {
+        let rest = &self.text[self.at..];
+        let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        let length = rest.iter().position(|byte| !belongs(byte)).ok_or(Fault::CutOff)?;
+        if length == 0 {
+            return Err(Fault::Unexpected(self.at));
+        }
+        self.at += length;
+        std::str::from_utf8(&rest[..length]).map_err(|_| Fault::Unexpected(self.at))
+    }
+}
+
+/// Text without its escapes; what is no escape stands for itself.
+fn unescaped(raw: &[u8]) -> String {
+    let text = String::from_utf8_lossy(raw);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('u') => out.push(unicode(&mut rest)),
+            Some(other) => out.push(other),
+            None => {}
+        }
+    }
+    out
+}
+
+/// The character of `uXXXX`, or of two of them.
+fn unicode(rest: &mut std::str::Chars<'_>) -> char {
+    let four = |text: &str| text.get(..4).and_then(|text| u32::from_str_radix(text, 16).ok());
+    let Some(high) = four(rest.as_str()) else { return char::REPLACEMENT_CHARACTER };
+    *rest = rest.as_str()[4..].chars();
+    if !(0xD800..0xDC00).contains(&high) {
+        return char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER);
+    }
+    let low = rest.as_str().strip_prefix("\\u").and_then(four);
+    match low {
+        Some(low @ 0xDC00..0xE000) => {
+            *rest = rest.as_str()[6..].chars();
+            char::from_u32(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+                .unwrap_or(char::REPLACEMENT_CHARACTER)
+        }
+        _ => char::REPLACEMENT_CHARACTER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_come_as_they_are_written() {
+        let mut reader =
+            Reader::new(br#" 1.50e3 "a\u00e9\ud83d\ude00\"b" true null {"x":["}"]} NaN "#);
+        assert_eq!(reader.scalar(), Ok(Scalar::Number("1.50e3")));
+        assert_eq!(reader.scalar(), Ok(Scalar::String("a\u{e9}\u{1f600}\"b".into())));
+        assert_eq!(reader.scalar(), Ok(Scalar::Bool(true)));
+        assert_eq!(reader.scalar(), Ok(Scalar::Null));
+        assert_eq!(reader.scalar(), Ok(Scalar::Nested(br#"{"x":["}"]}"#)));
+        assert_eq!(reader.scalar(), Ok(Scalar::Number("NaN")));
+        assert_eq!(reader.scalar(), Err(Fault::CutOff));
+    }
+
+    #[test]
+    fn depth_takes_no_memory_and_a_cut_is_a_cut() {
+        let deep = "[".repeat(1_000_000);
+        assert_eq!(Reader::new(deep.as_bytes()).skip(), Err(Fault::CutOff));
+        let closed = deep.clone() + &"]".repeat(1_000_000);
+        assert_eq!(Reader::new(closed.as_bytes()).skip(), Ok(()));
+        for cut in ["\"a", "\"a\\", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,"] {
+            let mut reader = Reader::new(cut.as_bytes());
+            let read = match cut.as_bytes()[0] {
+                b'"' => reader.string().map(|_| ()),
+                _ => reader.object(|_, reader| reader.skip()),
+            };
+            assert_eq!(read, Err(Fault::CutOff), "{cut}");
+        }
+        assert_eq!(Reader::new(b"{1:2}").object(|_, it| it.skip()), Err(Fault::Unexpected(1)));
+    }
+}

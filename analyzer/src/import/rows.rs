@@ -1,0 +1,242 @@
+//! Tables of events, one a row, by the names of their columns. CSV and JSON lines
+//! differ only in how they are written.
+//!
+//! | column | |
+//! |---|---|
+//! | `name` | what it is called; needed |
+//! | `start_ns` | when it started; needed. `_us`, `_ms` and `_s` will do, and `ts_` for `start_` |
+//! | `dur_ns` or `end_ns` | how long it took; a row without is an instant |
+//! | `track` | its thread or queue |
+//! | `kind` | `span`, `async`, `kernel`, `copy`, `fill`, `launch`, `event`, `counter`, `gauge`, `error` |
+//! | `status` | `ok`, `error`, `cancelled` |
+//! | `link` or `correlation` | the same number in a kernel and its launch |
+//! | `value` | the number of a counter or gauge |
+//!
+//! Every other column is a field. What `rocprofv3 --output-format csv` writes about kernels
+//! and about calls (`Kernel_Name`, `Function`, `Start_Timestamp`, ...) is understood as what it is.
+
+use std::collections::HashMap;
+
+use ringscope_format::{Kind, Status, TrackKind};
+
+use super::{
+    collector::{Collector, Event, Field, bits, number},
+    json::Scalar,
+};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Name,
+    /// Times in units of `10^n` ns.
+    Start(i32),
+    End(i32),
+    Duration(i32),
+    Track,
+    Kind,
+    Status,
+    Link,
+    Value,
+    /// Device and queue, of those that have no track.
+    Agent,
+    Queue,
+    /// Of calls that have no track.
+    Thread,
+    Other,
+}
+
+impl Column {
+    pub(super) fn of(header: &str) -> Self {
+        let header = header.trim().to_lowercase();
+        match header.as_str() {
+            "name" | "kernel_name" | "function" => return Column::Name,
+            "start_timestamp" => return Column::Start(0),
+            "end_timestamp" => return Column::End(0),
+            "track" | "thread" => return Column::Track,
+            "kind" | "domain" => return Column::Kind,
+            "status" => return Column::Status,
+            "link" | "correlation" | "correlation_id" => return Column::Link,
+            "value" => return Column::Value,
+            "agent_id" => return Column::Agent,
+            "thread_id" => return Column::Thread,
+            "queue_id" => return Column::Queue,
+            _ => {}
+        }
+        let Some((what, unit)) = header.rsplit_once('_') else { return Column::Other };
+        let exponent = match unit {
+            "ns" => 0,
+            "us" => 3,
+            "ms" => 6,
+            "s" => 9,
+            _ => return Column::Other,
+        };
+        match what {
+            "start" | "ts" => Column::Start(exponent),
+            "end" => Column::End(exponent),
+            "dur" | "duration" => Column::Duration(exponent),
+            _ => Column::Other,
+        }
+    }
+}
+
+/// Whether these are the columns of events.
+pub(super) fn are_columns<'a>(headers: impl Iterator<Item = &'a str>) -> bool {
+    let columns: Vec<Column> = headers.map(Column::of).collect();
+    columns.contains(&Column::Name) && columns.iter().any(|it| matches!(it, Column::Start(_)))
+}
+
+/// Takes rows.
+pub(super) struct Rows<'a> {
+    found: &'a mut Collector,
+    prefix: &'a str,
+    tracks: HashMap<(String, bool), u32>,
+    columns: HashMap<String, (Column, u32)>,
+    pub(super) rows: u64,
+    has_remarked: bool,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(found: &'a mut Collector, prefix: &'a str) -> Self {
+        let (tracks, columns) = (HashMap::new(), HashMap::new());
+        Self { found, prefix, tracks, columns, rows: 0, has_remarked: false }
+    }
+
+    /// Takes a row, or counts why not. `line` is where it is in the file.
+    pub(super) fn row(&mut self, line: u64, cells: &[(&str, Scalar<'_>)]) {
+        self.rows += 1;
+        if let Err(why) = self.take(cells) {
+            self.skip(line, why);
+        }
+    }
+
+    /// Counts a row that could not be read; the first is said with its place.
+    pub(super) fn skip(&mut self, line: u64, why: &str) {
+        self.found.note(&format!("rows left out: {why}"));
+        if !self.has_remarked {
+            self.has_remarked = true;
+            self.found.remarks.push(format!("line {line}: {why}"));
+        }
+    }
+
+    fn take(&mut self, cells: &[(&str, Scalar<'_>)]) -> Result<(), &'static str> {
+        let mut fields: Vec<Field> = Vec::new();
+        let (mut name, mut track, mut kind, mut status) = (None, None, None, Status::UNKNOWN);
+        let (mut start, mut end, mut duration) = (None, None, None);
+        let (mut link, mut value) = (0, Default::default());
+        let (mut agent, mut queue, mut thread) = (None, None, None);
+        for (header, cell) in cells {
+            let (column, key) = self.column(header);
+            let mut time = |text: Option<&str>, exponent| match text {
+                None | Some("") => Ok(None),
+                Some(text) => match self.found.time(text, exponent) {
+                    Some(ns) => Ok(Some(ns)),
+                    None => Err("a time that is no number within 146 years"),
+                },
+            };
+            match column {
+                Column::Name => name = cell.text().filter(|text| !text.is_empty()),
+                Column::Start(exponent) => start = time(cell.text(), exponent)?,
+                Column::End(exponent) => end = time(cell.text(), exponent)?,
+                Column::Duration(exponent) => duration = time(cell.text(), exponent)?,
+                Column::Track => track = cell.text().map(str::to_owned),
+                Column::Kind => kind = kind_of(cell.text().unwrap_or_default()),
+                Column::Status => status = status_of(cell.text().unwrap_or_default()),
+                Column::Link => {
+                    let id = cell.text().and_then(|text| text.parse().ok()).filter(|&id| id != 0);
+                    link = id.map_or(0, |id| self.found.link(id));
+                }
+                Column::Value => {
+                    value = cell.text().and_then(number).map(bits).unwrap_or_default();
+                }
+                Column::Agent => agent = cell.text().map(|text| last_word(text).to_owned()),
+                Column::Queue => queue = cell.text().map(str::to_owned),
+                Column::Thread => thread = cell.text().map(|id| format!("thread {id}")),
+                Column::Other => {}
+            }
+            let is_kept =
+                matches!(column, Column::Other | Column::Agent | Column::Queue | Column::Thread);
+            if is_kept && cell.text() != Some("") {
+                fields.extend(self.found.field(key, cell));
+            }
+        }
+        let name = self.found.strings.number(name.ok_or("no name")?);
+        let start = start.ok_or("no start")?;
+        let duration = duration.or_else(|| end.map(|end| end.saturating_sub(start)));
+        let kind = kind.unwrap_or(if duration.is_some() { Kind::SPAN } else { Kind::EVENT });
+        let is_device = matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL);
+        let track = track.filter(|text| !text.is_empty()).unwrap_or_else(|| match (agent, queue) {
+            (Some(agent), queue) if is_device => {
+                format!("GPU {agent} stream {}", queue.unwrap_or_else(|| "0".to_owned()))
+            }
+            _ if is_device => "GPU 0".to_owned(),
+            _ => thread.unwrap_or_else(|| "main".to_owned()),
+        });
+        let track = self.track(track, is_device);
+        let mut event = if kind.is_timed() {
+            if duration.is_some_and(|ns| ns < 0) {
+                self.found.note("negative durations (taken as 0)");
+            }
+            Event::timed(kind, name, track, start, duration.unwrap_or(0).max(0) as u64)
+        } else {
+            Event::point(kind, name, track, start, value)
+        };
+        (event.link, event.status) = (link, status);
+        self.found.push(event, &fields);
+        Ok(())
+    }
+
+    fn column(&mut self, header: &str) -> (Column, u32) {
+        if let Some(&known) = self.columns.get(header) {
+            return known;
+        }
+        let key = self.found.strings.number(&header.trim().to_lowercase());
+        let column = (Column::of(header), key);
+        self.columns.insert(header.to_owned(), column);
+        column
+    }
+
+    /// A queue and a thread of the same name are two.
+    fn track(&mut self, name: String, is_device: bool) -> u32 {
+        let Self { found, tracks, prefix, .. } = self;
+        let key = (name, is_device);
+        if let Some(&known) = tracks.get(&key) {
+            return known;
+        }
+        let kind = if is_device { TrackKind::GpuQueue } else { TrackKind::Thread };
+        let track = found.track(kind, 0, &format!("{prefix}{}", key.0));
+        tracks.insert(key, track);
+        track
+    }
+}
+
+/// `Agent 4` is device 4.
+fn last_word(text: &str) -> &str {
+    text.rsplit(' ').next().unwrap_or(text)
+}
+
+/// As it is called here or by rocprofv3; `None` leaves it to the row.
+fn kind_of(text: &str) -> Option<Kind> {
+    Some(match text.trim().to_lowercase().as_str() {
+        "span" => Kind::SPAN,
+        "async" | "async span" | "async_span" => Kind::ASYNC_SPAN,
+        "kernel" | "kernel_dispatch" => Kind::KERNEL,
+        "copy" | "memcpy" | "memory_copy" => Kind::COPY,
+        "fill" | "memset" => Kind::FILL,
+        "launch" => Kind::LAUNCH,
+        "event" => Kind::EVENT,
+        "counter" => Kind::COUNTER,
+        "gauge" => Kind::GAUGE,
+        "error" => Kind::ERROR,
+        other if other.starts_with("hip_") || other.starts_with("hsa_") => Kind::LAUNCH,
+        _ => return None,
+    })
+}
+
+fn status_of(text: &str) -> Status {
+    match text.trim().to_lowercase().as_str() {
+        "ok" => Status::OK,
+        "error" => Status::ERROR,
+        "cancelled" | "canceled" => Status::CANCELLED,
+        _ => Status::UNKNOWN,
+    }
+}
