@@ -4,9 +4,11 @@
 //! pieces in turn and show each chunk of a piece to their visitor, last chunk
 //! first, because whoever follows nesting wants parents before children, and a
 //! parent is recorded after its children. Whoever needs every ancestor of every
-//! span, and so all chunks of a trace in one order, reads `backwards`.
+//! span, and so all chunks of a trace in one order, reads them
+//! `in_order`.
 
 use std::{
+    convert::Infallible,
     ops::Range,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -111,28 +113,59 @@ pub fn scan<V: Visitor>(
     Ok(visitors)
 }
 
-/// Decoded chunks that may wait for the reader of [`backwards`].
+/// Decoded chunks that may wait for the reader of [`in_order`].
 const AHEAD: usize = 2;
 
+/// In which order chunks are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As they were recorded.
+    Recorded,
+    /// The last one first.
+    LastFirst,
+}
+
 /// Shows every chunk of each trace in turn, last chunk first, with the index of
-/// the trace and of the chunk. One thread decodes while the caller's looks. What
-/// cannot be read is left out and noted with the traces.
+/// the trace and of the chunk.
 pub(crate) fn backwards(
     traces: &Traces,
     columns: Columns,
     what: &str,
     mut look: impl FnMut(usize, usize, &Batch),
 ) {
+    let look = |trace, at, batch: &Batch| {
+        look(trace, at, batch);
+        Ok::<(), Infallible>(())
+    };
+    let Ok(()) = in_order(traces, columns, what, Order::LastFirst, |_, _| true, look);
+}
+
+/// Shows the chunks of each trace in turn that are wanted, with the index of the
+/// trace and of the chunk, until `look` fails. One thread decodes while the caller's
+/// looks. What cannot be read is left out and noted with the traces.
+pub(crate) fn in_order<E>(
+    traces: &Traces,
+    columns: Columns,
+    what: &str,
+    order: Order,
+    wants: impl Fn(usize, &ChunkInfo) -> bool + Send,
+    mut look: impl FnMut(usize, usize, &Batch) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
     let progress = Progress::new(what, traces.events());
     let (to_look, decoded) = mpsc::sync_channel::<(usize, usize, bool, Batch)>(AHEAD);
     let (to_fill, used) = mpsc::channel();
     // The reader holds one, and the decoder another.
     (0..AHEAD + 2).for_each(|_| drop(to_fill.send(Batch::default())));
-    thread::scope(|scope| {
+    let looked = thread::scope(|scope| {
         scope.spawn(move || {
             for (trace, loaded) in traces.list.iter().enumerate() {
-                let chunks = loaded.trace.chunks().iter().enumerate().rev();
-                for (at, chunk) in chunks.filter(|(_, chunk)| chunk.events > 0) {
+                let chunks = loaded.trace.chunks();
+                for nth in 0..chunks.len() {
+                    let at = if order == Order::Recorded { nth } else { chunks.len() - 1 - nth };
+                    let chunk = &chunks[at];
+                    if chunk.events == 0 || !wants(trace, chunk) {
+                        continue;
+                    }
                     let Ok(mut batch) = used.recv() else { return };
                     let decoded = loaded.trace.decode_into(chunk, columns, &mut batch);
                     let is_readable = decoded
@@ -147,11 +180,13 @@ pub(crate) fn backwards(
         for (trace, at, is_readable, batch) in decoded {
             progress.advance(u64::from(traces.list[trace].trace.chunks()[at].events));
             if is_readable {
-                look(trace, at, &batch);
+                look(trace, at, &batch)?;
             }
             // The decoder may be done and gone.
             drop(to_fill.send(batch));
         }
+        Ok(())
     });
     progress.finish();
+    looked
 }

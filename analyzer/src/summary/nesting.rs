@@ -33,7 +33,7 @@ pub(crate) struct Open<T> {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) tag: T,
-    pub(super) depth: u8,
+    pub(crate) depth: u8,
 }
 
 impl<T> Open<T> {
