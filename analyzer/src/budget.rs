@@ -21,6 +21,11 @@ impl Budget {
         Self { limit: given.unwrap_or_else(|| available() / 4 * 3) }
     }
 
+    /// The most bytes.
+    pub fn limit(self) -> u64 {
+        self.limit
+    }
+
     /// Refuses what does not fit, before anything is allocated: `what` takes so many
     /// bytes; the remedy is said before the one that always helps.
     pub fn require(self, needed: u64, what: impl FnOnce() -> String, remedy: &str) -> Result<()> {

@@ -11,7 +11,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::{
     Error, Exit, Result,
     budget::Budget,
+    edit,
     filter::{Filter, Patterns},
+    import, load,
     output::{self, Format, Selection, Style, TimeUnit},
     report,
 };
@@ -46,10 +48,20 @@ enum Command {
     #[cfg(feature = "sql")]
     #[command(flatten)]
     Query(report::queries::Command),
+    /// The reports that are queries, in a build without them
+    #[cfg(not(feature = "sql"))]
+    #[command(flatten)]
+    NoQuery(NoQuery),
     /// What the file is and where it comes from
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
     Check(report::check::Args),
+    /// The trace in the form of another tool: Perfetto, Chrome, pprof, OpenTelemetry, CSV and more
+    Export(crate::export::Args),
+    #[command(flatten)]
+    Edit(edit::Command),
+    /// Make a trace of other profilers' files: Chrome, PyTorch, Nsight, CSV, JSON lines
+    Import(import::Args),
     /// A completion script for your shell
     Completions {
         /// Which shell
@@ -57,6 +69,21 @@ enum Command {
     },
     /// The manual page
     Man,
+}
+
+/// What is known by name alone, so that whoever asks learns why it is not there.
+#[cfg(not(feature = "sql"))]
+#[derive(Debug, Subcommand)]
+enum NoQuery {
+    #[command(
+        hide = true,
+        aliases = ["memory", "counters", "errors", "calls", "pool", "training", "caches"],
+        disable_help_flag = true
+    )]
+    Sql {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _rest: Vec<String>,
+    },
 }
 
 impl Cli {
@@ -74,11 +101,24 @@ impl Cli {
             Command::Summary(args) => report::summary::run(args)?,
             #[cfg(feature = "sql")]
             Command::Query(command) => command.run()?,
+            #[cfg(not(feature = "sql"))]
+            Command::NoQuery(_) => {
+                return Err(Error::new(
+                    "this build has no SQL, and so none of sql, memory, counters, errors, calls, \
+                     pool, training and caches; cargo install --path analyzer builds with it",
+                ));
+            }
             Command::Info(args) => report::info::run(args)?,
             Command::Check(args) => {
                 let (common, document, verdict) = report::check::run(args)?;
                 exit = verdict;
                 (common, document)
+            }
+            Command::Export(args) => return crate::export::run(args),
+            Command::Edit(command) => return command.run(),
+            Command::Import(args) => {
+                import::run(&args)?;
+                return Ok(Exit::Ok);
             }
             Command::Completions { shell } => {
                 let mut script = Vec::new();
@@ -93,7 +133,10 @@ impl Cli {
         };
         match &common.output {
             None => document.print(&common.style(), &mut BufWriter::new(io::stdout().lock()))?,
-            Some(path) => output::replace(path, |out| document.print(&common.style(), out))?,
+            Some(path) => {
+                load::refuse_to_replace_a_trace(path)?;
+                output::replace(path, |out| document.print(&common.style(), out))?;
+            }
         }
         Ok(exit)
     }
@@ -110,7 +153,7 @@ pub struct Common {
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
     pub from: Option<f64>,
     /// Only what starts before this
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
+    #[arg(long, alias = "until", value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
     pub to: Option<f64>,
     /// Only the last part of the trace
     #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
@@ -243,6 +286,12 @@ impl Common {
         if !(first < second && second < third) {
             return Err(Error::new("--bounds: each must be longer than the one before"));
         }
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from >= to
+            && (from < 0.0) == (to < 0.0)
+        {
+            return Err(Error::new("--to: must be later than --from"));
+        }
         let in_category = match self.category {
             None => 0.0..f64::INFINITY,
             Some(CategoryName::Fast) => 0.0..first,
@@ -296,7 +345,7 @@ pub(crate) fn parse_length(text: &str) -> std::result::Result<f64, String> {
     if length < 0.0 { Err("must not be negative".to_owned()) } else { Ok(length) }
 }
 
-fn parse_time(text: &str) -> std::result::Result<f64, String> {
+pub(crate) fn parse_time(text: &str) -> std::result::Result<f64, String> {
     let text = text.trim();
     let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);

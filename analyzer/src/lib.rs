@@ -8,6 +8,8 @@
 //! ```
 //!
 //! - [`load`] opens traces and gives them one dictionary.
+//! - [`import`] makes traces of other profilers' files; [`load`] asks it about whatever
+//!   is no trace.
 //! - [`budget`] refuses what would not fit into memory.
 //! - [`scan`] decodes chunks in parallel and shows them to visitors.
 //! - `tables` is the only place that names the columns of the tables that SQL sees,
@@ -17,6 +19,9 @@
 //! - [`report`] has one file per subcommand; each turns a question into a
 //!   [`output::Document`].
 //! - [`output`] has one file per format.
+//! - [`export`] turns traces into what other tools read, one file per format; events
+//!   stream through it from `scan`.
+//! - `edit` has one file per subcommand that writes a trace instead of a report.
 //!
 //! Percentiles are exact and interpolated linearly between the two nearest ranks,
 //! as numpy does by default. Self time is what a span's children on its track did
@@ -25,8 +30,11 @@
 pub mod budget;
 pub mod cli;
 pub mod device;
+mod edit;
 mod error;
+pub mod export;
 pub mod filter;
+pub mod import;
 pub mod load;
 pub mod output;
 mod progress;

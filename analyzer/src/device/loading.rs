@@ -27,7 +27,7 @@ use crate::{
 /// What one piece of work takes at most, with what is made from it.
 const BYTES_EACH: u64 = 200;
 /// Stands for the device of a queue about which nothing is known.
-const UNNAMED_DEVICE: &str = "(unnamed)";
+pub(crate) const UNNAMED_DEVICE: &str = "(unnamed)";
 
 /// All work of devices that passes the sieves, one for each trace; `None` if the
 /// traces have no work of devices at all.
@@ -229,7 +229,7 @@ fn sides(text: &str) -> String {
 }
 
 /// The device in a queue's name, such as the 1 in `GPU 1 stream 7` or `cuda:1`.
-fn device_in(queue: &str) -> Option<String> {
+pub(crate) fn device_in(queue: &str) -> Option<String> {
     let lower = queue.to_lowercase();
     ["gpu", "device", "cuda", "hip"].into_iter().find_map(|word| {
         let behind = lower.get(lower.find(word)? + word.len()..)?;

@@ -12,16 +12,18 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use ringscope_format::{ChunkInfo, Source, Trace, TrackKind};
+use ringscope_format::{
+    ChunkInfo, Error as FormatError, Source, Trace, TrackKind, looks_like_a_trace,
+};
 
-use crate::{Error, Result, scan::CHUNKS_IN_A_PIECE};
+use crate::{Error, Result, import, scan::CHUNKS_IN_A_PIECE};
 
 /// Where the bytes of a trace are.
 #[derive(Debug)]
 pub enum Bytes {
     /// In a file, read where and when they are needed.
     File(File),
-    /// In memory: they came through a pipe.
+    /// In memory: they came through a pipe, or were converted.
     Memory(Vec<u8>),
 }
 
@@ -105,15 +107,45 @@ impl Traces {
         names.intern(UNKNOWN_NAME);
         let mut list = Vec::with_capacity(paths.len());
         for path in paths {
-            list.push(open_one(path, &mut names)?);
+            let bytes = read(path).map_err(|error| Error::of(path, error))?;
+            let bytes = import::converted(path, bytes)?;
+            let trace = Trace::open(bytes).map_err(|error| Error::of(path, error))?;
+            list.push(load(path, trace, &mut names));
         }
+        Ok(Self::of(list, names))
+    }
+
+    /// Opens one that may have lost its file header, and tells what is wrong with that.
+    pub(crate) fn open_damaged(path: &Path) -> Result<(Traces, Option<String>)> {
+        let mut names = Dictionary::default();
+        names.intern(UNKNOWN_NAME);
+        let open = || read(path).map_err(|error| Error::of(path, error));
+        let (trace, wrong) = match Trace::open(open()?) {
+            Ok(trace) => (trace, None),
+            Err(error) => {
+                let whole = match &error {
+                    FormatError::Header { .. } | FormatError::NotATrace
+                        if path != Path::new("-") =>
+                    {
+                        Trace::open_by_chunks(open()?)
+                    }
+                    _ => None,
+                };
+                (whole.ok_or_else(|| Error::of(path, &error))?, Some(error.to_string()))
+            }
+        };
+        let list = vec![load(path, trace, &mut names)];
+        Ok((Self::of(list, names), wrong))
+    }
+
+    fn of(mut list: Vec<Loaded>, names: Dictionary) -> Traces {
         name_apart(&mut list);
-        Ok(Traces {
+        Traces {
             list,
             names: names.texts,
             chunks_in_a_piece: CHUNKS_IN_A_PIECE,
             unreadable: Mutex::default(),
-        })
+        }
     }
 
     /// Notes a chunk that could not be decoded, once however often it is tried.
@@ -205,9 +237,7 @@ const UNKNOWN: u32 = 0;
 /// Ids past this are taken for damage: the recorder numbers names from 1 on.
 const MOST_NAMES: u32 = 1 << 24;
 
-fn open_one(path: &Path, names: &mut Dictionary) -> Result<Loaded> {
-    let bytes = read(path).map_err(|error| Error::of(path, error))?;
-    let trace = Trace::open(bytes).map_err(|error| Error::of(path, error))?;
+fn load(path: &Path, trace: Trace<Bytes>, names: &mut Dictionary) -> Loaded {
     let known = || trace.names().iter().filter(|(id, _)| *id < MOST_NAMES);
     let mut name_of = vec![UNKNOWN; known().map(|(id, _)| id as usize + 1).max().unwrap_or(0)];
     for (id, text) in known() {
@@ -242,7 +272,7 @@ fn open_one(path: &Path, names: &mut Dictionary) -> Result<Loaded> {
         tracks,
     };
     loaded.tell_tracks_apart();
-    Ok(loaded)
+    loaded
 }
 
 impl Loaded {
@@ -260,7 +290,18 @@ impl Loaded {
     }
 }
 
-fn read(path: &Path) -> io::Result<Bytes> {
+/// A report that takes the place of the trace it is about would be the last one.
+pub(crate) fn refuse_to_replace_a_trace(path: &Path) -> Result<()> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
+    if read.is_ok() && looks_like_a_trace(&head) {
+        return Err(Error::of(path, "is a trace, which a report would replace; give another name"));
+    }
+    Ok(())
+}
+
+/// The bytes of a file; `-` is standard input.
+pub(crate) fn read(path: &Path) -> io::Result<Bytes> {
     if path == Path::new("-") {
         return in_memory(&mut io::stdin().lock());
     }

@@ -45,7 +45,8 @@ fn plain(cell: &Cell) -> String {
     }
 }
 
-fn quoted(text: &str) -> Cow<'_, str> {
+/// A text as a cell.
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
         Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
     } else {

@@ -14,7 +14,7 @@ mod table;
 
 use std::io::{self, Write};
 
-pub(crate) use self::json::number as json_number;
+pub(crate) use self::{csv::quoted as csv_quoted, json::number as json_number};
 pub use self::{
     readable::{TimeUnit, bytes, count, date, duration, shorten_middle, shown},
     replace::replace,

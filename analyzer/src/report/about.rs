@@ -11,17 +11,15 @@ use crate::{
 };
 
 /// A duration in a sentence.
-pub(super) fn in_words(ns: f64) -> String {
+pub(crate) fn in_words(ns: f64) -> String {
     duration(ns, TimeUnit::Auto).replace("  ", " ")
 }
 
 /// Says what makes the figures less than the whole truth.
 pub(super) fn warn(context: &Context) {
     for loaded in &context.traces.list {
+        warn_damage_of(loaded);
         let path = shown(&loaded.path.display().to_string()).into_owned();
-        for damage in loaded.trace.damage() {
-            eprintln!("analyze: {path}: {damage}");
-        }
         if let Some(vitals) = loaded.trace.vitals()
             && vitals.total_lost() > 0
         {
@@ -36,8 +34,20 @@ pub(super) fn warn(context: &Context) {
     }
 }
 
+/// Says what is damaged, so far as opening the traces has shown.
+pub(crate) fn warn_damage(traces: &Traces) {
+    traces.list.iter().for_each(warn_damage_of);
+}
+
+fn warn_damage_of(loaded: &Loaded) {
+    let path = loaded.path.display().to_string();
+    for damage in loaded.trace.damage() {
+        eprintln!("analyze: {}: {damage}", shown(&path));
+    }
+}
+
 /// Says which chunks turned out to be damaged when they were read.
-pub(super) fn warn_unreadable(traces: &Traces) {
+pub(crate) fn warn_unreadable(traces: &Traces) {
     for lost in traces.unreadable() {
         let path = traces.list[lost.trace].path.display().to_string();
         eprintln!(
@@ -70,7 +80,7 @@ pub(super) fn skips(vitals: &Vitals) -> String {
 }
 
 /// How the recording ended, in words.
-pub(super) fn state(vitals: Option<&Vitals>) -> String {
+pub(crate) fn state(vitals: Option<&Vitals>) -> String {
     let Some(vitals) = vitals else { return "unknown: its vitals are damaged".to_owned() };
     match vitals.state {
         RecordingState::Finished => "finished".to_owned(),

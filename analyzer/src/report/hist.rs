@@ -66,7 +66,11 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         let names = context.traces.names.iter().zip(&counted.names);
         let names: Vec<&str> =
             names.filter(|(_, occurs)| **occurs).map(|(name, _)| name.as_str()).collect();
-        let modes = modes::find(&counted.fine, scale.unit_ns);
+        let mut modes = modes::find(&counted.fine, scale.unit_ns);
+        // The middle of a bucket may lie outside of what there is.
+        for peak in &mut modes.peaks_ns {
+            *peak = peak.clamp(group.min_ns, group.max_ns);
+        }
         parts.push(head(&context, &names, &group, &modes));
     }
     parts.push(Part::Table(table));

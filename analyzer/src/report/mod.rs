@@ -19,7 +19,7 @@ pub mod slow;
 pub mod spans;
 mod stragglers;
 pub mod summary;
-mod surroundings;
+pub(crate) mod surroundings;
 pub mod threads;
 pub mod tree;
 

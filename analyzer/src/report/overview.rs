@@ -179,9 +179,15 @@ fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
     }
     place.push_str(&format!(", process {}", header.pid));
     lines.push(place);
+    // The recorder's own readings are no events of the program, and not counted as stored.
+    let own = trace.vitals().map_or(0, |vitals| loaded.events.saturating_sub(vitals.stored));
+    let readings = match own {
+        0 => String::new(),
+        own => format!(" and {} readings of the recorder", count(own)),
+    };
     lines.push(format!(
-        "  {} events over {} on {} tracks; clock within {}",
-        count(loaded.events),
+        "  {} events{readings} over {} on {} tracks; clock error at most {}",
+        count(loaded.events - own),
         about::in_words(loaded.length_ns()),
         trace.tracks().len(),
         about::in_words(trace.clock().error_ns()),
@@ -210,10 +216,18 @@ fn account(loaded: &Loaded, unreadable: u64) -> String {
     let Some(vitals) = loaded.trace.vitals() else {
         return "what was lost is unknown".to_owned();
     };
+    let missing = about::events_missing(loaded, unreadable);
+    let damaged = match missing {
+        Some(0) => String::new(),
+        Some(missing) => format!("DAMAGED: {} events unreadable; ", count(missing)),
+        None if loaded.trace.damage().is_empty() => String::new(),
+        None => "DAMAGED: an unknown number of events unreadable; ".to_owned(),
+    };
     let mut text = match vitals.total_lost() {
-        0 => "nothing lost".to_owned(),
+        0 if damaged.is_empty() => "nothing lost".to_owned(),
+        0 => format!("{damaged}nothing lost while recording"),
         lost => format!(
-            "LOST {} of {} events ({:.2} %): {}",
+            "{damaged}LOST {} of {} events ({:.2} %): {}",
             count(lost),
             count(vitals.produced()),
             100.0 * lost as f64 / vitals.produced().max(1) as f64,
@@ -229,14 +243,6 @@ fn account(loaded: &Loaded, unreadable: u64) -> String {
     }
     if vitals.overwritten > 0 {
         text.push_str(&format!("; {} older ones overwritten", count(vitals.overwritten)));
-    }
-    match about::events_missing(loaded, unreadable) {
-        Some(0) => {}
-        Some(missing) => {
-            text.push_str(&format!("; {} unreadable in damaged parts", count(missing)))
-        }
-        None if loaded.trace.damage().is_empty() => {}
-        None => text.push_str("; an unknown number unreadable in damaged parts"),
     }
     text
 }

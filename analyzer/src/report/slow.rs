@@ -36,7 +36,7 @@ pub struct Args {
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let most = args.common.limit(USUAL).unwrap_or(MOST).min(MOST);
     let context = Context::open(args.common)?;
-    let found = longest(&context, most)?;
+    let found = longest(&context.traces, &context.sieves, most)?;
     let all_asked = context.common.limit(USUAL).is_none_or(|limit| limit > MOST);
     if all_asked && found.len() == MOST {
         eprintln!("analyze: the longest {} are listed, and no more", count(MOST as u64));
@@ -86,8 +86,7 @@ fn table(context: &Context, all: &[One<'_>]) -> Table {
     let mut table = Table::new("slow", "Slowest", columns);
     table.rows = all.iter().map(One::row).collect();
     if all.is_empty() {
-        table.note =
-            "  nothing with a duration here; `span!` and GPU scopes record such".to_owned();
+        table.note = "  nothing with a duration, or nothing that passes the filters".to_owned();
     }
     table
 }

@@ -8,7 +8,6 @@ use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap};
 
 use ringscope_format::{Batch, ChunkInfo, Columns, EventDetails, Kind, parse_slots};
 
-use super::Context;
 use crate::{
     Result,
     device::is_device_work,
@@ -23,11 +22,11 @@ use crate::{
 
 /// A record with a duration. Longer ones are greater; of equal ones, earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// In the unit that is the same for all traces.
     length: u64,
     pub(super) trace: Reverse<usize>,
-    pub(super) start: Reverse<u64>,
+    pub(crate) start: Reverse<u64>,
     pub(super) track: Reverse<u32>,
     depth: Reverse<u8>,
     pub(super) name: u32,
@@ -38,7 +37,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn end(&self) -> u64 {
+    /// When it ended, in ticks.
+    pub(crate) fn end(&self) -> u64 {
         self.start.0.saturating_add(self.ticks)
     }
 
@@ -96,11 +96,11 @@ impl Visitor for Longest<'_> {
 }
 
 /// The longest records that are in, longest first.
-pub(super) fn longest(context: &Context, most: usize) -> Result<Vec<Found>> {
-    let scale = Scale::of(&context.traces);
+pub(crate) fn longest(traces: &Traces, sieves: &[Sieve], most: usize) -> Result<Vec<Found>> {
+    let scale = Scale::of(traces);
     let columns = nesting::columns() | Columns::NAME | Columns::STATUS | Columns::LINK;
-    let scanned = scan(&context.traces, columns, "reading", || Longest {
-        sieves: &context.sieves,
+    let scanned = scan(traces, columns, "reading", || Longest {
+        sieves,
         scale: &scale,
         most,
         found: BinaryHeap::new(),

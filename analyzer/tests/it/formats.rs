@@ -115,6 +115,18 @@ fn an_output_file_is_replaced_whole_or_not_at_all() {
     assert_eq!(analyze(dir.path(), &with("spans.csv")).clean(), "");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "name\nload\ntoken\ndecode\n");
     assert!(!dir.path().join("spans.csv.partial").exists());
+    let refusal = analyze(dir.path(), &with("run.trace")).refusal();
+    assert!(refusal.starts_with("analyze: run.trace: is a trace"), "{refusal}");
     let refusal = analyze(dir.path(), &with("nowhere/spans.csv")).refusal();
     assert!(refusal.starts_with("analyze: nowhere/spans.csv: "), "{refusal}");
+}
+
+#[cfg(not(feature = "sql"))]
+#[test]
+fn a_build_without_sql_says_what_it_has_not() {
+    let dir = tempdir().unwrap();
+    for command in ["sql", "errors", "memory"] {
+        let refusal = analyze(dir.path(), &[command, "run.trace", "--limit", "3"]).refusal();
+        assert!(refusal.contains("no SQL"), "{refusal}");
+    }
 }

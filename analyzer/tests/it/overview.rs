@@ -15,7 +15,7 @@ fn a_report_says_what_where_how_slow_and_what_stands_out() {
         "\
 run.trace
   2023-11-14 22:13:20 UTC, process 42
-  5 events over 21.50 ms on 1 tracks; clock within 0.00 ns
+  5 events over 21.50 ms on 1 tracks; clock error at most 0.00 ns
   finished in order
   nothing lost
 
