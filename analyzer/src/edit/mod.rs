@@ -60,10 +60,10 @@ impl Command {
 
 /// Where the new trace goes.
 #[derive(clap::Args, Clone, Debug)]
-struct Target {
+pub(crate) struct Target {
     /// The new trace: written beside its place, then renamed
     #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
 }
 
 /// The writer of a new trace.
@@ -79,7 +79,8 @@ impl Target {
         Ok(traces)
     }
 
-    fn refuse_what_is_there(&self, sources: &[PathBuf]) -> Result<()> {
+    /// A slip of the shell must not cost somebody a file.
+    pub(crate) fn refuse_what_is_there(&self, sources: &[PathBuf]) -> Result<()> {
         let path = &self.output;
         let Ok(there) = fs::metadata(path) else { return Ok(()) };
         if !there.is_file() {
@@ -90,7 +91,7 @@ impl Target {
             same(source, path) == Some(true)
         };
         if sources.iter().any(is_same) {
-            return Err(Error::of(path, "is the trace itself; give the name of a new one"));
+            return Err(Error::of(path, "is the source itself; give the name of a new trace"));
         }
         let mut first = Vec::new();
         let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut first));

@@ -23,7 +23,6 @@ mod unpack;
 mod writing;
 
 use std::{
-    fs::File,
     io::{Cursor, Read},
     path::{Path, PathBuf},
 };
@@ -34,6 +33,7 @@ use self::collector::Collector;
 use crate::{
     Error, Result,
     budget::Budget,
+    edit::Target,
     load::{self, Bytes},
     output::{self, count, shown},
 };
@@ -44,14 +44,14 @@ pub struct Args {
     /// Files of other profilers; `-` is standard input. Several become one trace
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The trace to write; what is there is replaced only if it is a trace
-    #[arg(long, short, value_name = "TRACE")]
-    output: PathBuf,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Converts files into one trace.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    refuse_to_destroy(&args.output)?;
+    args.target.refuse_what_is_there(&args.files)?;
+    let target = &args.target.output;
     let mut found = Collector::default();
     for path in &args.files {
         let bytes = load::read(path).map_err(|error| Error::of(path, error))?;
@@ -63,11 +63,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let prefix = if args.files.len() > 1 { format!("{name}: ") } else { String::new() };
         collect(path, text, &mut found, &prefix)?;
     }
-    output::replace(&args.output, |out| {
+    output::replace(target, |out| {
         let written = writing::write(&mut found, out);
-        written.map(drop).map_err(|error| Error::of(&args.output, error))
+        written.map(drop).map_err(|error| Error::of(target, error))
     })?;
-    say_losses(&args.output, &found);
+    say_losses(target, &found);
     Ok(())
 }
 
@@ -186,15 +186,4 @@ fn whole(path: &Path, bytes: Bytes) -> Result<unpack::Unpacked> {
         }
     };
     unpack::unpack(content, most).map_err(|why| Error::of(path, why))
-}
-
-/// A slip of the shell must not cost somebody a file that is no trace.
-fn refuse_to_destroy(path: &Path) -> Result<()> {
-    let Ok(mut file) = File::open(path) else { return Ok(()) };
-    let mut head = Vec::new();
-    let read = file.by_ref().take(8).read_to_end(&mut head);
-    if read.is_ok() && (head.is_empty() || looks_like_a_trace(&head)) {
-        return Ok(());
-    }
-    Err(Error::of(path, "exists and is no trace; give another name, or remove it first"))
 }

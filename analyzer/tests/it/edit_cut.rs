@@ -253,7 +253,7 @@ fn what_is_no_trace_is_not_overwritten_and_neither_is_the_source() {
     assert_eq!(std::fs::read(dir.path().join("notes.txt")).unwrap(), b"mine");
     assert_eq!(
         refusal("./run.trace"),
-        "analyze: ./run.trace: is the trace itself; give the name of a new one\n"
+        "analyze: ./run.trace: is the source itself; give the name of a new trace\n"
     );
     assert_eq!(refusal("."), "analyze: .: is not a regular file; give the name of a new trace\n");
     assert!(refusal("missing/part.trace").contains("No such file"));

@@ -73,15 +73,14 @@ fn import_writes_a_trace_that_says_the_same() {
 fn a_file_that_is_no_trace_is_not_overwritten() {
     let dir = with("run.json", SIMPLE);
     fs::write(dir.path().join("thesis.txt"), "years of work").unwrap();
-    for output in ["thesis.txt", "run.json"] {
+    let refused = [
+        ("thesis.txt", "is there and is not a trace; remove it, or give another name"),
+        ("run.json", "is the source itself; give the name of a new trace"),
+    ];
+    for (output, why) in refused {
         let before = fs::read(dir.path().join(output)).unwrap();
         let said = analyze(dir.path(), &["import", "run.json", "-o", output]).refusal();
-        assert_eq!(
-            said,
-            format!(
-                "analyze: {output}: exists and is no trace; give another name, or remove it first\n"
-            )
-        );
+        assert_eq!(said, format!("analyze: {output}: {why}\n"));
         assert_eq!(fs::read(dir.path().join(output)).unwrap(), before);
     }
     for _ in 0..2 {

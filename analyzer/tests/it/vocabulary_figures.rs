@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use ringscope_format::{Kind, Value};
+use ringscope_format::{Kind, Status, Value};
 
 use crate::made::Made;
 
@@ -82,4 +82,131 @@ proptest! {
         prop_assert_eq!(figures("counters", "sum"), sums);
         prop_assert_eq!(figures("errors", "count"), errors);
     }
+
+    #[test]
+    fn calls_and_bytes_moved_are_those_of_a_naive_account(
+        calls in prop::collection::vec((0..3_u64, any::<bool>(), 1..1_000_u64, 0..500_u64, 0..500_u64), 1..60),
+    ) {
+        let mut made = Made::new();
+        // Count, errors, total, longest, queue, run.
+        let mut naive: BTreeMap<String, [u64; 6]> = BTreeMap::new();
+        let (mut bytes_moved, mut total) = (0, 0);
+        for (at, (function, failed, length, queue, run)) in calls.into_iter().enumerate() {
+            let function = format!("f{function}");
+            let fields = [
+                ("function", Value::Text(&function)),
+                ("queue", Value::Ticks(queue)),
+                ("run", Value::Ticks(run)),
+            ];
+            let status = if failed { Status::ERROR } else { Status::OK };
+            made.span("call", at as u64 * 1_000, length, status, &fields);
+            let bytes = [("bytes", Value::U64(queue))];
+            made.span("checkpoint", at as u64 * 1_000, length, Status::OK, &bytes);
+            let sum = naive.entry(function).or_default();
+            let add = [1, u64::from(failed), length, 0, queue, run];
+            sum.iter_mut().zip(add).for_each(|(sum, more)| *sum += more);
+            sum[3] = sum[3].max(length);
+            bytes_moved += queue;
+            total += length;
+        }
+        let trace = made.finish();
+        let keys = ["count", "errors", "total_ns", "max_ns", "queue_ns", "run_ns"];
+        prop_assert_eq!(figures(&trace.json(&["calls"])["rows"], "function", keys), naive);
+        let moved = &trace.json(&["memory"])["rows"];
+        let moved = figures(moved, "name", ["bytes", "total_ns"]);
+        prop_assert_eq!(moved, BTreeMap::from([("checkpoint".to_owned(), [bytes_moved, total])]));
+    }
+
+    #[test]
+    fn caches_and_pools_are_those_of_a_naive_account(
+        events in prop::collection::vec((0..3_u64, 0..5_u64, 0..1_000_u64), 1..80),
+    ) {
+        let mut made = Made::new();
+        let mut caches: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+        let mut pools: BTreeMap<String, [u64; 5]> = BTreeMap::new();
+        for (at, (which, what, number)) in events.into_iter().enumerate() {
+            let (name, at) = (format!("n{which}"), at as u64);
+            let (cache, pool) = (("cache", Value::Text(&name)), ("pool", Value::Text(&name)));
+            match what {
+                0 => made.event("cache.hit", at, &[cache]),
+                1 => made.event("cache.access", at, &[cache, ("hit", Value::Bool(number % 2 == 0))]),
+                2 => made.event("cache.miss", at, &[cache]),
+                3 => made.event("pool.checkout", at, &[pool, ("queue", Value::Ticks(number))]),
+                _ => made.event("pool.checkin", at, &[pool, ("busy", Value::Ticks(number))]),
+            }
+            if what < 3 {
+                let hit = u64::from(what == 0 || (what == 1 && number % 2 == 0));
+                let sum = caches.entry(name).or_default();
+                sum.iter_mut().zip([1, hit, 1 - hit]).for_each(|(sum, more)| *sum += more);
+            } else {
+                let sum = pools.entry(name).or_default();
+                let is_out = u64::from(what == 3);
+                let add = [is_out, 1 - is_out, (1 - is_out) * number];
+                sum.iter_mut().zip(add).for_each(|(sum, more)| *sum += more);
+                sum[3] = sum[3].max(is_out * number);
+                sum[4] += is_out * number;
+            }
+        }
+        let trace = made.finish();
+        let found = trace.json(&["caches"]);
+        prop_assert_eq!(figures(&found["rows"], "cache", ["accesses", "hits", "misses"]), caches);
+        let found = trace.json(&["pool"]);
+        let keys = ["checkouts", "checkins", "busy_ns", "wait_max_ns"];
+        let found_pools = figures(&found["rows"], "pool", keys);
+        let naive = pools.iter().map(|(name, sum)| (name.clone(), [sum[0], sum[1], sum[2], sum[3]]));
+        prop_assert_eq!(found_pools, naive.collect::<BTreeMap<_, _>>());
+        for row in found["rows"].as_array().into_iter().flatten().filter(|row| row["checkouts"] != 0) {
+            let sum = &pools[row["pool"].as_str().unwrap()];
+            let mean = row["wait_mean_ns"].as_f64().unwrap();
+            prop_assert!((mean - sum[4] as f64 / sum[0] as f64).abs() < 1e-6, "{}", row);
+        }
+    }
+
+    #[test]
+    fn training_is_that_of_a_naive_account(
+        steps in prop::collection::vec((1..1_000_u64, 0..500_u64, -1_000..1_000_i32), 1..60),
+    ) {
+        let mut made = Made::new();
+        for (at, &(length, tokens, loss)) in steps.iter().enumerate() {
+            let fields = [
+                ("step", Value::U64(at as u64)),
+                ("epoch", Value::U64(at as u64 / 20)),
+                ("tokens", Value::U64(tokens)),
+                ("loss", Value::F64(f64::from(loss))),
+            ];
+            made.span("training.step", at as u64 * 1_000, length, Status::OK, &fields);
+        }
+        let found = made.finish().json(&["training"]);
+        // All of it, then each epoch if there are several.
+        let by_epoch = found["sections"]["epochs"].as_array().cloned().unwrap_or_default();
+        let rows = found["rows"].as_array().unwrap().iter().chain(&by_epoch);
+        let epochs = steps.chunks(20).filter(|_| steps.len() > 20);
+        let parts: Vec<_> = std::iter::once(&steps[..]).chain(epochs).collect();
+        prop_assert_eq!(rows.clone().count(), parts.len());
+        for (row, epoch) in rows.zip(parts) {
+            let number = |key: &str| row[key].as_f64().unwrap();
+            let losses = || epoch.iter().map(|step| f64::from(step.2));
+            let length: u64 = epoch.iter().map(|step| step.0).sum();
+            prop_assert_eq!(number("steps"), epoch.len() as f64);
+            prop_assert_eq!(number("tokens"), epoch.iter().map(|step| step.1).sum::<u64>() as f64);
+            prop_assert_eq!(number("loss_first"), f64::from(epoch[0].2));
+            prop_assert_eq!(number("loss_last"), f64::from(epoch[epoch.len() - 1].2));
+            prop_assert_eq!(number("loss_min"), losses().fold(f64::INFINITY, f64::min));
+            let mean = length as f64 / epoch.len() as f64;
+            prop_assert!((number("step_mean_ns") - mean).abs() < 1e-6, "{}", row);
+        }
+    }
+}
+
+/// Whole numbers of each row, by its name; null counts as 0.
+fn figures<const N: usize>(
+    rows: &serde_json::Value,
+    name: &str,
+    keys: [&str; N],
+) -> BTreeMap<String, [u64; N]> {
+    let row = |row: &serde_json::Value| {
+        let numbers = keys.map(|key| row[key].as_u64().unwrap_or(0));
+        (row[name].as_str().unwrap().to_owned(), numbers)
+    };
+    rows.as_array().into_iter().flatten().map(row).collect()
 }
