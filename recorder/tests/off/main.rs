@@ -5,7 +5,9 @@ use std::{path::PathBuf, process::Command};
 
 /// Compiles `spanned.rs` with optimisation and returns the assembly.
 fn assembly(features: &str) -> String {
-    let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("spanned.s");
+    // A file for each: what cargo finds up to date it does not write again.
+    let name = format!("spanned-{}.s", features.replace(',', "-"));
+    let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let compiled = Command::new(env!("CARGO"))
         .args(["rustc", "--quiet", "--offline", "--package", "ringscope", "--test", "spanned"])
         .args(["--features", features, "--", "-C", "codegen-units=1", "--emit"])
