@@ -21,6 +21,8 @@ mod open_spans;
 mod ownership;
 #[path = "../src/rendezvous.rs"]
 mod rendezvous;
+#[path = "../src/cold/slot_states.rs"]
+mod slot_states;
 
 use loom::{cell::UnsafeCell, sync::Arc, thread};
 
@@ -28,6 +30,7 @@ use in_flight::InFlight;
 use open_spans::{OpenSpanCopy, OpenSpans};
 use ownership::{DrainView, Ownership};
 use rendezvous::Rendezvous;
+use slot_states::SlotStates;
 
 /// Opens a span as the hot path does.
 fn enter<const N: usize>(stack: &InFlight<N>, start: u64, name: u32) -> u32 {
@@ -270,5 +273,51 @@ fn an_answered_flush_has_seen_everything_recorded_before_it() {
             assert_eq!(stored.load(Relaxed), 7);
         }
         drain.join().unwrap();
+    });
+}
+
+/// Slots whose bytes loom watches: it fails if both sides touch one at once.
+struct Slots {
+    states: SlotStates,
+    bytes: Vec<UnsafeCell<u64>>,
+}
+
+// SAFETY: what is checked here is that the states keep the two sides apart.
+unsafe impl Sync for Slots {}
+
+#[test]
+fn every_slot_is_sealed_once_and_in_order_and_never_while_it_is_filled() {
+    const CHUNKS: u64 = 3;
+    loom::model(|| {
+        let bytes = (0..2).map(|_| UnsafeCell::new(0)).collect();
+        let slots = Arc::new(Slots { states: SlotStates::new(2), bytes });
+        let drain_side = Arc::clone(&slots);
+        let drain = thread::spawn(move || {
+            for chunk in 1..=CHUNKS {
+                let (index, sequence) = loop {
+                    match drain_side.states.take(|| chunk) {
+                        Some(taken) => break taken,
+                        None => thread::yield_now(),
+                    }
+                };
+                // SAFETY: it is taken.
+                drain_side.bytes[index].with_mut(|bytes| unsafe { *bytes = sequence * 10 });
+                drain_side.states.hand_over(index);
+            }
+        });
+        let mut sealed = 0;
+        while sealed < CHUNKS {
+            let Some(index) = slots.states.next_full() else {
+                thread::yield_now();
+                continue;
+            };
+            // SAFETY: it is full.
+            let bytes = slots.bytes[index].with(|bytes| unsafe { *bytes });
+            sealed += 1;
+            assert_eq!(bytes, sealed * 10);
+            slots.states.free(index);
+        }
+        drain.join().unwrap();
+        assert_eq!((slots.states.next_full(), slots.states.full()), (None, 0));
     });
 }

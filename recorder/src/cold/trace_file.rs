@@ -21,6 +21,8 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -29,15 +31,7 @@ use ringscope_format::{
     VITALS_OFFSET, Vitals, looks_like_a_trace, mark_free, write_in_flight, write_twin,
 };
 
-use crate::{
-    Error,
-    atomics::{Acquire, AtomicU8, AtomicU64, Relaxed, Release},
-    last_words,
-};
-
-const FREE: u8 = 0;
-const FILLING: u8 = 1;
-const FULL: u8 = 2;
+use crate::{Error, cold::slot_states::SlotStates, last_words};
 
 #[derive(Debug)]
 pub(crate) struct TraceFile {
@@ -45,14 +39,7 @@ pub(crate) struct TraceFile {
     pub(crate) header: FileHeader,
     file: File,
     map: MmapRaw,
-    slots: Box<[SlotState]>,
-}
-
-/// Who has a raw slot; the file's own copy of this is for readers.
-#[derive(Debug)]
-struct SlotState {
-    state: AtomicU8,
-    sequence: AtomicU64,
+    slots: SlotStates,
 }
 
 impl TraceFile {
@@ -99,13 +86,12 @@ impl TraceFile {
         // A forked child must not be able to touch the parent's file.
         #[cfg(target_os = "linux")]
         map.advise(memmap2::Advice::DontFork).map_err(Error::io(path, "map"))?;
-        let slot = |_| SlotState { state: AtomicU8::new(FREE), sequence: AtomicU64::new(0) };
         let trace = Self {
             path: path.to_owned(),
             header,
             file,
             map,
-            slots: (0..layout.raw_slots).map(slot).collect(),
+            slots: SlotStates::new(layout.raw_slots),
         };
         let bytes = trace.header.to_bytes();
         // SAFETY: nobody else knows the file yet.
@@ -133,17 +119,12 @@ impl TraceFile {
         (layout.raw_offset as usize + index * stride, stride)
     }
 
-    /// Drain only: takes a free raw slot into use. A sequence number is taken only
-    /// if there is one: a number that nobody uses would read as a missing chunk.
+    /// Drain only: takes a free raw slot into use, if there is one.
     pub(crate) fn take_slot(
         self: &Arc<Self>,
         next_sequence: impl FnOnce() -> u64,
     ) -> Option<OpenSlot> {
-        // Acquire, with the Release in `free_slot`: the sealer has read all of it.
-        let index = self.slots.iter().position(|slot| slot.state.load(Acquire) == FREE)?;
-        let sequence = next_sequence();
-        self.slots[index].state.store(FILLING, Relaxed);
-        self.slots[index].sequence.store(sequence, Relaxed);
+        let (index, sequence) = self.slots.take(next_sequence)?;
         let (offset, length) = self.slot_range(index);
         // SAFETY: the slot is free, so the drain has it; the sealer looks at full ones only.
         let bytes = unsafe { self.part(offset, length) };
@@ -159,16 +140,12 @@ impl TraceFile {
 
     /// Sealer only: the full slot with the lowest sequence number.
     pub(crate) fn next_full_slot(&self) -> Option<usize> {
-        let full = |(index, slot): (usize, &SlotState)| {
-            // Acquire, with the Release in `hand_over`: the drain has written all of it.
-            (slot.state.load(Acquire) == FULL).then(|| (slot.sequence.load(Relaxed), index))
-        };
-        self.slots.iter().enumerate().filter_map(full).min().map(|(_, index)| index)
+        self.slots.next_full()
     }
 
     /// How many slots wait for the sealer.
     pub(crate) fn full_slots(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.state.load(Relaxed) == FULL).count()
+        self.slots.full()
     }
 
     /// Sealer only, for a full slot.
@@ -187,7 +164,7 @@ impl TraceFile {
         // have to wait for the disk. That wait is better had here than in the drain.
         #[cfg(target_os = "linux")]
         let _ = self.map.advise_range(memmap2::Advice::PopulateWrite, offset, length);
-        self.slots[index].state.store(FREE, Release);
+        self.slots.free(index);
     }
 
     /// Drain, or whoever comes after it: writes the next edition of the vitals.
@@ -335,7 +312,7 @@ impl OpenSlot {
     pub(crate) fn hand_over(self) {
         self.writer.mark_full();
         crate::crash_point("slot-full");
-        self.file.slots[self.index].state.store(FULL, Release);
+        self.file.slots.hand_over(self.index);
     }
 }
 
@@ -390,7 +367,12 @@ fn clear_the_way(path: &Path) -> Result<(), Error> {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), Error> {
-    match file.try_lock() {
+    let locked = file.try_lock().or_else(|_| {
+        // A reader that wants to know whether somebody records has it for a moment.
+        thread::sleep(Duration::from_millis(10));
+        file.try_lock()
+    });
+    match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
         // Some network file systems have no locks; recording there is still worth something.

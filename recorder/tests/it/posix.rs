@@ -101,3 +101,28 @@ pub(crate) fn mount_tmpfs(at: &Path, bytes: u64) -> io::Result<()> {
 pub(crate) fn mount_tmpfs(_: &Path, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// From now on this process can make no hard links, as on a file system that has none.
+#[cfg(target_os = "linux")]
+pub(crate) fn no_hard_links() {
+    const RETURN_EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let is_equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let answer = (libc::BPF_RET | libc::BPF_K) as u16;
+    let line = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    // The call's number is the first word of what the filter sees.
+    let mut lines = vec![line(load, 0, 0)];
+    #[cfg(target_arch = "x86_64")]
+    lines.push(line(is_equal, 2, libc::SYS_link as u32));
+    lines.push(line(is_equal, 1, libc::SYS_linkat as u32));
+    lines.push(line(answer, 0, libc::SECCOMP_RET_ALLOW));
+    lines.push(line(answer, 0, RETURN_EPERM));
+    let filter = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+    let (zero, one, mode) = (0 as libc::c_ulong, 1 as libc::c_ulong, libc::SECCOMP_MODE_FILTER);
+    // SAFETY: the filter is a valid program of `len` lines for as long as the calls last.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, one, zero, zero, zero) != 0
+            || libc::prctl(libc::PR_SET_SECCOMP, libc::c_ulong::from(mode), &raw const filter) != 0
+    };
+    assert!(!refused, "{}", std::io::Error::last_os_error());
+}

@@ -74,6 +74,24 @@ fn a_program_that_forgets_its_recorder_has_it_finished_at_exit() {
     assert_eq!(told.events.len(), 100);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_system_without_hard_links_will_do() {
+    let end = child(|scene| {
+        posix::no_hard_links();
+        fs::write(scene.path("file"), "").unwrap();
+        fs::hard_link(scene.path("file"), scene.path("link")).expect_err("no such links");
+        for run in 0..2 {
+            let recorder = scene.builder().start().unwrap();
+            drop(span!("step"));
+            assert_eq!(recorder.finish().unwrap().stored, 1, "run {run}");
+        }
+    });
+    let end = end.run().succeeded();
+    end.trace().is_finished_and_adds_up();
+    assert!(!end.path("run.trace.starting").exists());
+}
+
 #[test]
 fn a_directory_is_refused() {
     let end = child(|scene| refusal(scene, &scene.path(""))).run().succeeded();

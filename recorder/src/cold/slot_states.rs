@@ -1,0 +1,75 @@
+//! Who has which raw slot: the drain fills a free one, the sealer empties a full one.
+//!
+//! Each slot goes round from free to filling to full and to free again. Only the drain takes
+//! it the first two steps and only the sealer the last, so plain loads and stores will do.
+//! The file's own copy of this is for readers.
+
+use crate::atomics::{Acquire, AtomicU8, AtomicU64, Relaxed, Release};
+
+const FREE: u8 = 0;
+const FILLING: u8 = 1;
+const FULL: u8 = 2;
+
+#[derive(Debug)]
+pub(crate) struct SlotStates {
+    slots: Box<[Slot]>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: AtomicU8,
+    /// Valid unless the slot is free.
+    sequence: AtomicU64,
+}
+
+impl SlotStates {
+    /// So many slots, all free.
+    pub(crate) fn new(slots: u32) -> Self {
+        let slot = |_| Slot { state: AtomicU8::new(FREE), sequence: AtomicU64::new(0) };
+        Self { slots: (0..slots).map(slot).collect() }
+    }
+
+    /// Drain only: takes the first free slot, which gets a sequence number. A number is taken
+    /// only if there is one: one that nobody uses would read as a missing chunk.
+    pub(crate) fn take(&self, next_sequence: impl FnOnce() -> u64) -> Option<(usize, u64)> {
+        // Acquire, with the Release in `free`: the sealer has read all of it.
+        let index = self.slots.iter().position(|slot| slot.state.load(Acquire) == FREE)?;
+        let sequence = next_sequence();
+        self.slots[index].state.store(FILLING, Relaxed);
+        self.slots[index].sequence.store(sequence, Relaxed);
+        Some((index, sequence))
+    }
+
+    /// Drain only: passes a slot that it has taken on to the sealer.
+    pub(crate) fn hand_over(&self, index: usize) {
+        // Release, with the Acquire in `next_full`: all of it is written.
+        self.slots[index].state.store(FULL, Release);
+    }
+
+    /// Sealer only: the full slot with the lowest sequence number.
+    pub(crate) fn next_full(&self) -> Option<usize> {
+        // While the slots are looked at one by one, one that was passed may become full, and
+        // then one after it. Whoever sees the later one is full sees the earlier one is too,
+        // so the second look finds the first in line.
+        self.lowest_full().and_then(|_| self.lowest_full())
+    }
+
+    fn lowest_full(&self) -> Option<usize> {
+        let full = |(index, slot): (usize, &Slot)| {
+            // Acquire, with the Release in `hand_over`: the drain has written all of it.
+            (slot.state.load(Acquire) == FULL).then(|| (slot.sequence.load(Relaxed), index))
+        };
+        self.slots.iter().enumerate().filter_map(full).min().map(|(_, index)| index)
+    }
+
+    /// Sealer only: gives a full slot back to the drain.
+    pub(crate) fn free(&self, index: usize) {
+        // Release, with the Acquire in `take`: all of it has been read.
+        self.slots[index].state.store(FREE, Release);
+    }
+
+    /// How many wait for the sealer, about.
+    pub(crate) fn full(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.state.load(Relaxed) == FULL).count()
+    }
+}
