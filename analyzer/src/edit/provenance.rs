@@ -31,5 +31,5 @@ pub(super) fn inherited(loaded: &Loaded) -> Vec<(String, String)> {
 pub(super) fn unfinished(loaded: &Loaded) -> Option<String> {
     let vitals = loaded.trace.vitals();
     let finished = vitals.is_some_and(|it| it.state == RecordingState::Finished);
-    (!finished).then(|| about::state(vitals))
+    (!finished).then(|| about::state(loaded))
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
+    fs::{File, TryLockError},
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -197,6 +197,17 @@ impl Loaded {
     /// Nanoseconds from the first event to `tick`; negative before it.
     pub fn since_start_ns(&self, tick: u64) -> f64 {
         tick.wrapping_sub(self.first_tick) as i64 as f64 * self.trace.clock().ns_per_tick()
+    }
+
+    /// Whether its recorder still has it open, which it says by a lock; `None` if that
+    /// cannot be asked, of a pipe or where there are no locks.
+    pub fn is_being_written(&self) -> Option<bool> {
+        let Bytes::File(file) = self.trace.source() else { return None };
+        match file.try_lock_shared() {
+            Ok(()) => file.unlock().is_ok().then_some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        }
     }
 
     /// What the track is called.

@@ -31,6 +31,19 @@ pub(super) fn warn(context: &Context) {
                 causes(vitals),
             );
         }
+        if let Some(vitals) = loaded.trace.vitals()
+            && vitals.total_skipped() > 0
+        {
+            let rules = loaded.trace.metadata().get("rules");
+            let rules = rules.map(|rules| format!(", last by the rules {}", shown(rules)));
+            eprintln!(
+                "analyze: {path}: {} of {} events were skipped on request{}; counts and totals are \
+                 of what was recorded",
+                count(vitals.total_skipped()),
+                count(vitals.produced()),
+                rules.unwrap_or_default(),
+            );
+        }
     }
 }
 
@@ -80,17 +93,22 @@ pub(super) fn skips(vitals: &Vitals) -> String {
 }
 
 /// How the recording ended, in words.
-pub(crate) fn state(vitals: Option<&Vitals>) -> String {
-    let Some(vitals) = vitals else { return "unknown: its vitals are damaged".to_owned() };
+pub(crate) fn state(loaded: &Loaded) -> String {
+    let Some(vitals) = loaded.trace.vitals() else {
+        return "unknown: its vitals are damaged".to_owned();
+    };
     match vitals.state {
         RecordingState::Finished => "finished".to_owned(),
         RecordingState::FatalSignal => format!("died of signal {}", vitals.signal),
         RecordingState::Continued => "goes on in the next file".to_owned(),
         RecordingState::GivenUp => "given up: the file could not be written".to_owned(),
         RecordingState::Recording => {
-            "not finished: still being recorded, or killed; what was not drained is unknown, \
-             at most one tick"
-                .to_owned()
+            let why = match loaded.is_being_written() {
+                Some(true) => "still being recorded",
+                Some(false) => "killed, or copied while it was recorded",
+                None => "still being recorded, or killed",
+            };
+            format!("not finished: {why}; what was not drained is unknown, at most one tick")
         }
         RecordingState::Unknown(byte) => format!("unknown state {byte}"),
     }
@@ -121,7 +139,10 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
         "recording": recording,
         "file_number": header.file_number,
         "mode": mode(header.mode),
-        "state": trace.vitals().map(|vitals| state_key(vitals.state)),
+        "state": trace.vitals().map(|vitals| match (vitals.state, loaded.is_being_written()) {
+            (RecordingState::Recording, Some(false)) => "killed",
+            (state, _) => state_key(state),
+        }),
         "signal": trace.vitals().map(|vitals| vitals.signal).filter(|&signal| signal > 0),
         "pid": header.pid,
         "begun": date(header.created_wall_ns),

@@ -91,7 +91,7 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
         format!("{recording}, file {}, {}", header.file_number, about::mode(header.mode)),
     );
     say("begun", format!("{}, process {}", date(header.created_wall_ns), header.pid));
-    say("state", about::state(trace.vitals()));
+    say("state", about::state(loaded));
     let chunks = Chunks::of(loaded);
     let not_sealed = match chunks.not_sealed {
         0 => String::new(),

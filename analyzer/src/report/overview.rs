@@ -204,7 +204,7 @@ fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
 }
 
 fn ending(loaded: &Loaded) -> String {
-    let text = about::state(loaded.trace.vitals());
+    let text = about::state(loaded);
     match loaded.trace.vitals().map(|vitals| vitals.state) {
         Some(RecordingState::Finished) => "finished in order".to_owned(),
         _ => text,

@@ -46,6 +46,32 @@ pub(crate) fn analyze(dir: &Path, arguments: &[impl AsRef<OsStr>]) -> Run {
     finish(command(dir, arguments).stdin(Stdio::null()).output().expect("analyze runs"))
 }
 
+/// The same started by another program, which takes it as its last arguments.
+pub(crate) fn analyze_under(
+    launcher: &str,
+    options: &[&str],
+    dir: &Path,
+    arguments: &[&str],
+) -> Run {
+    let inner = command(dir, arguments);
+    let mut outer = Command::new(launcher);
+    outer.args(options).arg(inner.get_program()).args(inner.get_args()).current_dir(dir);
+    finish(outer.stdin(Stdio::null()).output().expect("the launcher runs"))
+}
+
+/// The same in a terminal of its own, 120 columns wide and without colours: `script` gives it one.
+pub(crate) fn analyze_in_terminal(dir: &Path, arguments: &[&str]) -> Run {
+    let inner = command(dir, arguments);
+    let words = std::iter::once(inner.get_program()).chain(inner.get_args());
+    let quoted: Vec<String> =
+        words.map(|it| format!("'{}'", it.to_str().expect("UTF-8"))).collect();
+    let line = format!("stty cols 120 rows 40; {}", quoted.join(" "));
+    let mut outer = Command::new("script");
+    outer.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(dir);
+    outer.env("TERM", "xterm").env("NO_COLOR", "1");
+    finish(outer.stdin(Stdio::null()).output().expect("script(1) runs"))
+}
+
 /// The same with something on its standard input.
 pub(crate) fn analyze_fed(dir: &Path, arguments: &[&str], input: &[u8]) -> Run {
     let mut child = command(dir, arguments)

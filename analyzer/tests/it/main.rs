@@ -31,6 +31,8 @@ mod made;
 mod making;
 mod nested_traces;
 mod overview;
+#[cfg(target_os = "linux")]
+mod progress;
 mod protobuf;
 mod self_time;
 mod slow;

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
+    analyze::analyze,
     inference_trace::inference,
+    making,
     nested_traces::{Made, Span, make, run, steps},
 };
 
@@ -79,6 +81,54 @@ proptest! {
         let made = make(&steps, true);
         let document = made.analyze(&["threads", "--name", "n1"]);
         check(&made, document["rows"].as_array().unwrap(), |span| span.name == 1)?;
+    }
+
+    #[test]
+    fn stragglers_are_those_of_a_naive_account(
+        ranks in prop::collection::vec(prop::collection::vec((0..4_usize, 0..1_000_u64), 0..12), 2..6),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut totals = vec![[None; 4]; ranks.len()];
+        let mut arguments: Vec<String> = ["threads", "--format", "json"].map(str::to_owned).into();
+        for (rank, spans) in ranks.iter().enumerate() {
+            let label = format!("rank{rank}.trace");
+            making::trace(&dir.path().join(&label), |writer| {
+                let track = writer.track(making::THREAD, 1, "t");
+                for (at, &(name, length)) in spans.iter().enumerate() {
+                    *totals[rank][name].get_or_insert(0) += length;
+                    let name = writer.name(&format!("n{name}"));
+                    let span = making::span(name, track, at as u64 * 1_000, length);
+                    writer.event(span, &[], &[]).unwrap();
+                }
+            });
+            arguments.push(label);
+        }
+        let document = analyze(dir.path(), &arguments).json();
+        let rows = document["sections"]["stragglers"].as_array().unwrap();
+        let mut compared = 0;
+        for name in [0, 1, 2, 3] {
+            let of_rank = |rank: usize| totals[rank][name];
+            let mut known: Vec<u64> = (0..ranks.len()).filter_map(of_rank).collect();
+            known.sort_unstable();
+            let row = rows.iter().find(|row| row["name"] == format!("n{name}"));
+            prop_assert_eq!(row.is_some(), known.len() >= 2);
+            let Some(row) = row else { continue };
+            compared += 1;
+            let middle = known.len() / 2;
+            let median = (known[(known.len() - 1) / 2] + known[middle]) as f64 / 2.0;
+            let most = *known.last().unwrap();
+            prop_assert_eq!(row["median_total_ns"].as_f64(), Some(median));
+            prop_assert_eq!(row["slowest_total_ns"].as_u64(), Some(most));
+            prop_assert_eq!(row["excess_ns"].as_f64(), Some(most as f64 - median));
+            prop_assert_eq!(row["traces"].as_u64(), Some(known.len() as u64));
+            for rank in 0..ranks.len() {
+                prop_assert_eq!(row[format!("total_ns:rank{rank}.trace")].as_u64(), of_rank(rank));
+            }
+            let slowest = (0..ranks.len()).find(|&rank| of_rank(rank) == Some(most)).unwrap();
+            let named = (most as f64 > median).then(|| format!("rank{slowest}.trace"));
+            prop_assert_eq!(row["slowest_trace"].as_str(), named.as_deref());
+        }
+        prop_assert_eq!(rows.len(), compared);
     }
 }
 

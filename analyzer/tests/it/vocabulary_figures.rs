@@ -1,6 +1,6 @@
 //! Reports over vocabularies against naive accounts of the same events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use ringscope_format::{Kind, Status, Value};
@@ -195,6 +195,75 @@ proptest! {
             let mean = length as f64 / epoch.len() as f64;
             prop_assert!((number("step_mean_ns") - mean).abs() < 1e-6, "{}", row);
         }
+    }
+
+    #[test]
+    fn weights_and_host_memory_are_those_of_a_naive_account(
+        tensors in prop::collection::vec((0..5_u64, 0..3_usize, 0..2_usize, 0..1_000_u64), 1..40),
+        resident in prop::collection::vec(0..100_000_u64, 1..20),
+        allocated in prop::collection::vec((0..3_usize, 0..1_000_u64), 0..20),
+    ) {
+        let (layers, devices) = (["attn", "mlp", "norm"], ["cpu", "gpu 0"]);
+        let mut made = Made::new();
+        for &(block, layer, device, bytes) in &tensors {
+            let path = format!("blocks.{block}/{}", layers[layer]);
+            let fields = [
+                ("path", Value::Text(&path)),
+                ("bytes", Value::U64(bytes)),
+                ("device", Value::Text(devices[device])),
+            ];
+            made.event("memory.weights", 0, &fields);
+        }
+        for (at, &(device, bytes)) in allocated.iter().enumerate() {
+            let device = devices.get(device).map(|&device| ("device", Value::Text(device)));
+            let fields = [("id", Value::U64(at as u64)), ("bytes", Value::U64(bytes))];
+            let fields: Vec<_> = fields.into_iter().chain(device).collect();
+            made.event("memory.allocate", 1, &fields);
+        }
+        for (at, &bytes) in resident.iter().enumerate() {
+            made.reading(Kind::GAUGE, "process.resident_bytes", 2 + at as u64, bytes);
+        }
+        let found = made.finish().json(&["memory"]);
+
+        // Three blocks or more are one row.
+        let blocks: BTreeSet<u64> = tensors.iter().map(|tensor| tensor.0).collect();
+        let (first, last) = (blocks.first().unwrap(), blocks.last().unwrap());
+        let one = (blocks.len() >= 3).then(|| format!("{first}..{last} ({})", blocks.len()));
+        let mut naive: BTreeMap<Vec<String>, (u64, u64)> = BTreeMap::new();
+        for &(block, layer, _, bytes) in &tensors {
+            let block = one.clone().unwrap_or_else(|| block.to_string());
+            let path = ["all", "blocks", &block, layers[layer]].map(str::to_owned);
+            for depth in 1..=path.len() {
+                let part = naive.entry(path[..depth].to_vec()).or_default();
+                *part = (part.0 + bytes, part.1 + 1);
+            }
+        }
+        let mut above: Vec<String> = Vec::new();
+        let mut weights = BTreeMap::new();
+        for row in found["sections"]["weights"].as_array().unwrap() {
+            above.truncate(row["depth"].as_u64().unwrap() as usize);
+            above.push(row["part"].as_str().unwrap().trim_start().to_owned());
+            let figures = ["bytes", "tensors"].map(|key| row[key].as_u64().unwrap());
+            weights.insert(above.clone(), figures.into());
+        }
+        prop_assert_eq!(weights, naive);
+
+        let on_host = |device: usize| device != 1;
+        let outstanding = allocated.iter().filter(|it| on_host(it.0)).map(|it| it.1);
+        let of_weights = tensors.iter().filter(|it| on_host(it.2)).map(|it| it.3);
+        let accounted = outstanding.chain(of_weights).sum::<u64>() as i64;
+        let growth = resident[resident.len() - 1] as i64 - resident[0] as i64;
+        let keys = ["baseline_bytes", "last_bytes", "peak_bytes", "growth_bytes", "accounted_bytes",
+                    "unaccounted_bytes"];
+        let host = keys.map(|key| found["sections"]["host"][0][key].as_i64().unwrap());
+        prop_assert_eq!(host, [
+            resident[0] as i64,
+            resident[resident.len() - 1] as i64,
+            *resident.iter().max().unwrap() as i64,
+            growth,
+            accounted,
+            (growth - accounted).max(0),
+        ]);
     }
 }
 

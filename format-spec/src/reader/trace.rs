@@ -150,6 +150,11 @@ impl<S: Source> Trace<S> {
         Trace { source, header, inventory, tracks, losses, clock_pairs, clock }
     }
 
+    /// Where its bytes come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
     /// What the file is.
     pub fn header(&self) -> &FileHeader {
         &self.header
