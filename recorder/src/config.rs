@@ -99,7 +99,7 @@ impl Default for Builder {
                 on_panic: true,
                 on_fatal_signal: true,
                 busy_tick: Duration::from_micros(200),
-                idle_tick: Duration::from_millis(80),
+                idle_tick: Duration::from_millis(100),
             },
         }
     }
@@ -235,8 +235,8 @@ impl Builder {
     /// A thread that wakes up after such a pause and records faster than its ring
     /// holds for one idle tick loses events, counted; a shorter idle tick costs
     /// CPU time instead. A fatal signal waits for the next look, 250 ms at most.
-    /// Default: 200 us and 80 ms, which covers 760,000 events a second of a thread, and
-    /// 3 million of the first.
+    /// Default: 200 us and 100 ms, which covers 610,000 events a second of a thread, and
+    /// 2.4 million of the first.
     pub fn ticks(mut self, busy: Duration, idle: Duration) -> Self {
         self.config.busy_tick = busy;
         self.config.idle_tick = idle.max(busy);
