@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use ringscope_format::{Kind, Link, OpenSpan, Status, TrackKind, ValueType};
 
 use super::{decimal, json::Scalar, strings::Strings};
@@ -164,11 +165,19 @@ pub(super) struct Collector {
     pub(super) notes: BTreeMap<String, u64>,
     /// What a reader has to say beyond that.
     pub(super) remarks: Vec<String>,
-    correlations: HashMap<u64, u32>,
+    correlations: HashMap<u64, u32, RandomState>,
     last_link: u32,
     sequence: u32,
     /// Where the current file's events, arrows and open spans begin.
     file: (usize, usize, usize),
+    /// How many files came before.
+    files: u32,
+    /// The run that the current file is a part of, if it shares its ids with others.
+    run: Option<String>,
+    /// Links by their ids, of runs that may have more files.
+    runs: HashMap<String, HashMap<u64, u32, RandomState>>,
+    /// Lines of time of such runs, by what they are called.
+    run_tracks: HashMap<(String, bool), u32>,
 }
 
 impl Collector {
@@ -184,6 +193,35 @@ impl Collector {
             self.last_link += 1;
             self.last_link
         })
+    }
+
+    /// Says that the current file is a part of a run: its ids are those of the run's other files.
+    pub(super) fn enter_run(&mut self, run: &str) {
+        self.correlations = self.runs.remove(run).unwrap_or_default();
+        self.run = Some(run.to_owned());
+    }
+
+    /// The line of time of this name, also if another file of the run made it. A queue and a
+    /// thread of the same name are two.
+    pub(super) fn run_track(&mut self, kind: TrackKind, os_id: u64, name: &str) -> u32 {
+        let key = (name.to_owned(), kind == TrackKind::GpuQueue);
+        if let Some(&known) = self.run_tracks.get(&key) {
+            return known;
+        }
+        let track = self.track(kind, os_id, name);
+        self.run_tracks.insert(key, track);
+        track
+    }
+
+    /// An id that no other group and no other file has.
+    pub(super) fn own_id(&self, id: u64, group: u32) -> u128 {
+        u128::from(id) | u128::from(group) << 64 | u128::from(self.files) << 96
+    }
+
+    /// The same for spans in flight, where there is less room.
+    pub(super) fn open_id(&self, id: u64) -> u64 {
+        // An odd factor: no two files get the same mask.
+        id ^ u64::from(self.files).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
     /// Counts something that was not understood.
@@ -271,7 +309,11 @@ impl Collector {
             self.open[open..].iter_mut().for_each(|it| move_by(&mut it.start));
         }
         self.file = (self.events.len(), self.flows.len(), self.open.len());
-        self.correlations.clear();
+        self.files += 1;
+        let links = std::mem::take(&mut self.correlations);
+        if let Some(run) = self.run.take() {
+            self.runs.insert(run, links);
+        }
     }
 }
 

@@ -45,13 +45,21 @@ impl<'a> Scalar<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     text: &'a [u8],
+    /// The same, if all of it was found to be sound: one look at a file is quicker than one
+    /// at each of its strings.
+    sound: Option<&'a str>,
     pub(super) at: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a [u8]) -> Self {
         let at = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
-        Self { text, at }
+        Self { text, sound: None, at }
+    }
+
+    /// For a whole file: looks once whether all of it is UTF-8.
+    pub(super) fn of_file(text: &'a [u8]) -> Self {
+        Self { sound: std::str::from_utf8(text).ok(), ..Self::new(text) }
     }
 
     /// The next byte that is not space; the reader stays before it.
@@ -116,6 +124,9 @@ impl<'a> Reader<'a> {
         let raw = &self.text[begin..self.at - 1];
         if has_escapes {
             return Ok(Cow::Owned(unescaped(raw)));
+        }
+        if let Some(sound) = self.sound {
+            return Ok(Cow::Borrowed(&sound[begin..self.at - 1]));
         }
         // Nearly all texts are sound, and this check is the quicker one.
         Ok(std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::Borrowed))
@@ -188,31 +199,59 @@ impl<'a> Reader<'a> {
     /// Goes behind the closing quote; whether there were escapes.
     fn skip_string(&mut self) -> Read<bool> {
         let mut has_escapes = false;
-        while let Some(&byte) = self.text.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'"' => return Ok(has_escapes),
-                b'\\' => {
-                    has_escapes = true;
+        loop {
+            self.at += plain(&self.text[self.at.min(self.text.len())..]);
+            match self.text.get(self.at) {
+                Some(b'"') => {
                     self.at += 1;
+                    return Ok(has_escapes);
                 }
-                _ => {}
+                Some(_) => {
+                    has_escapes = true;
+                    self.at += 2;
+                }
+                None => {
+                    self.at = self.text.len();
+                    return Err(Fault::CutOff);
+                }
             }
         }
-        self.at = self.text.len();
-        Err(Fault::CutOff)
     }
 
     fn word(&mut self) -> Read<&'a str> {
         let rest = &self.text[self.at..];
-        let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        let belongs =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         let length = rest.iter().position(|byte| !belongs(byte)).ok_or(Fault::CutOff)?;
         if length == 0 {
             return Err(Fault::Unexpected(self.at));
         }
+        let begin = self.at;
         self.at += length;
-        std::str::from_utf8(&rest[..length]).map_err(|_| Fault::Unexpected(self.at))
+        match self.sound {
+            Some(sound) => Ok(&sound[begin..self.at]),
+            None => std::str::from_utf8(&rest[..length]).map_err(|_| Fault::Unexpected(begin)),
+        }
     }
+}
+
+/// Bytes before the first quote or backslash, looked at eight at a time.
+fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The lowest byte that is marked is right; a borrow can only mark bytes above it.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let (words, rest) = text.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found =
+            zeros(word ^ (ONES * u64::from(b'"'))) | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return number * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let tail = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    words.len() * 8 + tail.unwrap_or(rest.len())
 }
 
 /// Text without its escapes; what is no escape stands for itself.
@@ -273,6 +312,20 @@ mod tests {
         assert_eq!(reader.scalar(), Ok(Scalar::Nested(br#"{"x":["}"]}"#)));
         assert_eq!(reader.scalar(), Ok(Scalar::Number("NaN")));
         assert_eq!(reader.scalar(), Err(Fault::CutOff));
+    }
+
+    #[test]
+    fn the_end_of_a_string_is_found_wherever_it_is() {
+        for length in 0..40 {
+            for end in ["\"", "\\"] {
+                let text = "\u{e9}x!\u{a3}#[".repeat(8);
+                let mut text = text.as_bytes()[..length].to_vec();
+                assert_eq!(plain(&text), length);
+                text.extend_from_slice(end.as_bytes());
+                text.extend_from_slice(b"\"\\ and more");
+                assert_eq!(plain(&text), length);
+            }
+        }
     }
 
     #[test]

@@ -301,6 +301,57 @@ fn several_files_become_one_trace_on_one_clock() {
 }
 
 #[test]
+fn an_empty_event_behind_the_last_comma_is_none() {
+    let (rows, said) = spans(r#"[{"ph":"X","name":"a","ts":1,"dur":2},{}]"#);
+    assert_eq!(rows, ["a 1 2000 2000"]);
+    assert_eq!(said, "analyze: run.json: 1 events converted from Chrome trace events\n");
+}
+
+#[test]
+fn clang_says_when_its_clock_began() {
+    let text = r#"{"traceEvents":[{"ph":"X","pid":7,"tid":7,"ts":10,"dur":5,"name":"ExecuteCompiler"}],
+                   "beginningOfTime":1700000000000000}"#;
+    let info = ask(text, &["info"]);
+    assert!(info.stdout.contains("2023-11-14 22:13:20"), "{}", info.stdout);
+}
+
+#[test]
+fn equal_ids_of_different_files_mean_different_things() {
+    let dir = tempdir().unwrap();
+    for (rank, launch) in [("rank0.json", 10), ("rank1.json", 5)] {
+        let text = format!(
+            r#"{{"deviceProperties":[],"traceEvents":[
+            {{"ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":{launch},"dur":1,"args":{{"correlation":7}}}},
+            {{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":20,"dur":1,"args":{{"device":0,"stream":7,"correlation":7}}}},
+            {{"ph":"b","cat":"c","id":"0x1","pid":1,"tid":1,"name":"get","ts":1}},
+            {{"ph":"e","cat":"c","id":"0x1","pid":1,"tid":1,"name":"get","ts":{launch}}},
+            {{"ph":"X","pid":1,"tid":2,"name":"s","ts":30,"dur":2}},
+            {{"ph":"s","cat":"m","id":3,"pid":1,"tid":2,"name":"m","ts":31}},
+            {{"ph":"b","cat":"open","id":9,"pid":1,"tid":1,"name":"open","ts":1}}]}}"#
+        );
+        fs::write(dir.path().join(rank), text).unwrap();
+    }
+    let run = analyze(dir.path(), &["import", "rank0.json", "rank1.json", "-o", "both.trace"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let json = analyze(dir.path(), &["kernels", "both.trace", "--format", "json"]).json();
+    // 10 us and 15 us; a launch that both had would make it 10 or 15 twice.
+    assert_eq!(json["rows"][0]["queue_delay_mean_ns"], 12_500);
+    let spans = analyze(dir.path(), &["spans", "both.trace", "--name", "get", "--format", "json"]);
+    assert_eq!(spans.json()["rows"][0]["total_ns"], 9_000 + 4_000);
+    let trace = ringscope_format::Trace::open(fs::read(dir.path().join("both.trace")).unwrap());
+    let trace = trace.unwrap();
+    let mut ids = Vec::new();
+    for chunk in trace.chunks() {
+        let batch = trace.decode(chunk, ringscope_format::Columns::ALL).unwrap();
+        for (_, slots) in batch.records() {
+            ids.extend(ringscope_format::parse_slots(slots).links.iter().map(|link| link.id));
+        }
+    }
+    let distinct: std::collections::HashSet<u128> = ids.iter().copied().collect();
+    assert_eq!((ids.len(), distinct.len()), (4, 4), "{ids:?}");
+}
+
+#[test]
 fn a_trace_is_not_imported_twice() {
     let dir = with("run.json", SIMPLE);
     assert_eq!(analyze(dir.path(), &["import", "run.json", "-o", "run.trace"]).code, 0);

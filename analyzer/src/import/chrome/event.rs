@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use super::super::json::{Read, Reader, Scalar};
 
-/// What all kinds of events are made of. Arguments are left as text: half of the
-/// events have some that nobody wants.
+/// Arguments of one event that are looked at. More would take more memory than the file.
+const MOST_ARGUMENTS: usize = 256;
+
+/// What all kinds of events are made of. One is read into again and again: its list of
+/// arguments is made once.
 #[derive(Default)]
 pub(super) struct RawEvent<'a> {
     /// 0 if there is none.
@@ -21,12 +24,20 @@ pub(super) struct RawEvent<'a> {
     pub(super) id: Option<Scalar<'a>>,
     /// Whether the id means something in its process alone.
     pub(super) is_local: bool,
-    arguments: &'a [u8],
+    arguments: Vec<(Cow<'a, str>, Scalar<'a>)>,
+    /// How many more there were.
+    pub(super) surplus_arguments: u64,
+    /// Whether there was more that could not be read.
+    pub(super) has_strange_arguments: bool,
 }
 
 impl<'a> RawEvent<'a> {
-    pub(super) fn read(reader: &mut Reader<'a>) -> Read<Self> {
-        let mut event = Self::default();
+    /// Reads the next event into this one.
+    pub(super) fn read(&mut self, reader: &mut Reader<'a>) -> Read<()> {
+        let mut arguments = std::mem::take(&mut self.arguments);
+        arguments.clear();
+        *self = Self { arguments, ..Self::default() };
+        let event = self;
         reader.object(|key, reader| {
             match &*key {
                 "ph" => {
@@ -51,34 +62,48 @@ impl<'a> RawEvent<'a> {
                         Ok(())
                     });
                 }
-                "args" => event.arguments = reader.nested()?,
+                "args" => event.read_arguments(reader)?,
                 _ => reader.skip()?,
             }
-            Ok(())
-        })?;
-        Ok(event)
-    }
-
-    /// Hands every argument to `each`; an error if they are no object.
-    pub(super) fn args(&self, mut each: impl FnMut(&str, Scalar<'a>)) -> Read<()> {
-        if self.arguments.is_empty() {
-            return Ok(());
-        }
-        Reader::new(self.arguments).object(|key, reader| {
-            each(&key, reader.scalar()?);
             Ok(())
         })
     }
 
-    /// One argument as text or number.
-    pub(super) fn argument(&self, wanted: &str) -> Option<String> {
-        let mut found = None;
-        let _ = self.args(|key, value| {
-            if key == wanted {
-                found = value.text().map(str::to_owned);
+    /// Takes arguments as far as they can be read; what cannot is left by its brackets.
+    fn read_arguments(&mut self, reader: &mut Reader<'a>) -> Read<()> {
+        reader.peek();
+        let begin = reader.at;
+        let Self { arguments, surplus_arguments, .. } = self;
+        let read = reader.object(|key, reader| {
+            if arguments.len() == MOST_ARGUMENTS {
+                *surplus_arguments += 1;
+                return reader.skip();
             }
+            arguments.push((key, reader.scalar()?));
+            Ok(())
         });
-        found
+        if read.is_err() {
+            self.has_strange_arguments = true;
+            reader.at = begin;
+            reader.skip()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it says nothing at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.phase == 0 && self.name.is_empty() && self.ts.is_none() && self.arguments.is_empty()
+    }
+
+    /// Its arguments, in the order in which they are written.
+    pub(super) fn args(&self) -> &[(Cow<'a, str>, Scalar<'a>)] {
+        &self.arguments
+    }
+
+    /// One argument as text or number.
+    pub(super) fn argument(&self, wanted: &str) -> Option<&str> {
+        let found = self.arguments.iter().rev().find(|(key, _)| key == wanted);
+        found.and_then(|(_, value)| value.text())
     }
 }
 

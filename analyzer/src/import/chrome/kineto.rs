@@ -7,10 +7,6 @@
 //! - Annotations of a device are ranges over its work and not work. They have the names of
 //!   the host's own ranges, and get `(GPU)` behind them lest the two be added up.
 //! - `[memory]` is an allocation or a release, and a reading of what is allocated.
-//!
-//! Arguments get the keys of the vocabulary. Left out: indices into PyTorch's own
-//! tables, strides, and what follows from other arguments (bandwidth, blocks per
-//! processor).
 
 use ringscope_format::{Kind, TrackKind};
 
@@ -18,42 +14,10 @@ use super::{
     super::{
         collector::{Event, Field, FieldValue},
         json::{Reader, Scalar},
-        strings::beginning,
     },
-    Chrome, LONGEST_TEXT, Line,
+    Chrome, Line,
     event::RawEvent,
 };
-
-/// Arguments that say nothing outside of PyTorch.
-const LEFT_OUT: [&str; 16] = [
-    "Ev Idx",
-    "cbid",
-    "cid",
-    "context",
-    "queued",
-    "correlation",
-    "memory bandwidth (GB/s)",
-    "blocks per SM",
-    "warps per SM",
-    "Record function id",
-    "Python id",
-    "Python parent id",
-    "Python module id",
-    "finished",
-    "Input Strides",
-    "Concrete Inputs",
-];
-
-/// Arguments that have a better name.
-const KEYS: [(&str, &str); 7] = [
-    ("registers per thread", "registers"),
-    ("est. achieved occupancy %", "occupancy_percent"),
-    ("Input Dims", "shapes"),
-    ("Input dims", "shapes"),
-    ("Input type", "dtypes"),
-    ("Sequence number", "sequence"),
-    ("Fwd thread id", "forward_thread"),
-];
 
 /// What a category is.
 #[derive(Clone, Copy, PartialEq)]
@@ -94,24 +58,23 @@ fn meaning(category: &str) -> Means {
 
 /// What says where work of a device ran and what started it.
 #[derive(Default)]
-struct Place {
-    device: Option<String>,
-    stream: Option<String>,
+struct Place<'a> {
+    device: Option<&'a str>,
+    stream: Option<&'a str>,
     correlation: Option<u64>,
 }
 
-impl Place {
-    fn of(event: &RawEvent<'_>) -> Self {
+impl<'a> Place<'a> {
+    fn of(event: &'a RawEvent<'_>) -> Self {
         let mut place = Self::default();
-        let _ = event.args(|key, value| {
-            let text = || value.text().map(str::to_owned);
-            match key {
-                "device" => place.device = text(),
-                "stream" => place.stream = text(),
-                "correlation" => place.correlation = text().and_then(|text| text.parse().ok()),
+        for (key, value) in event.args() {
+            match &**key {
+                "device" => place.device = value.text(),
+                "stream" => place.stream = value.text(),
+                "correlation" => place.correlation = value.text().and_then(|it| it.parse().ok()),
                 _ => {}
             }
-        });
+        }
         place
     }
 }
@@ -134,11 +97,11 @@ impl Chrome<'_> {
         let link = place.correlation.filter(|&it| it != 0).map_or(0, |it| self.found.link(it));
         let mut name = self.name(event);
         self.arguments(event, false);
-        let mut id = |given: &Option<String>, other: &Option<Scalar<'_>>| match given {
+        let mut id = |given: Option<&str>, other: &Option<Scalar<'_>>| match given {
             Some(text) => self.found.strings.number(text),
             None => self.number_of(other),
         };
-        let (device, stream) = (id(&place.device, &event.pid), id(&place.stream, &event.tid));
+        let (device, stream) = (id(place.device, &event.pid), id(place.stream, &event.tid));
         let (kind, line) = match meaning {
             Means::Work(kind) => {
                 let os_id = self.found.strings.get(stream).parse().unwrap_or(0);
@@ -174,7 +137,7 @@ impl Chrome<'_> {
         };
         let line = self.thread(event);
         // Device type 0 is the host.
-        let device = match (argument("Device Type").as_deref(), size("Device Id")) {
+        let device = match (argument("Device Type"), size("Device Id")) {
             (Some("0") | None, _) | (_, None) => self.found.text_field("device", "cpu"),
             (_, Some(id)) => self.found.number_field("device", FieldValue::U64(id)),
         };
@@ -203,70 +166,6 @@ impl Chrome<'_> {
         }
         true
     }
-
-    /// Puts an event's arguments into `scratch`, and its category if asked to.
-    pub(super) fn arguments(&mut self, event: &RawEvent<'_>, with_category: bool) {
-        self.scratch.clear();
-        if with_category && !event.cat.is_empty() {
-            let field = self.found.text_field("category", &event.cat);
-            self.scratch.push(field);
-        }
-        if let Some(step) = event.name.strip_prefix("ProfilerStep#")
-            && let Ok(step) = step.parse()
-        {
-            let field = self.found.number_field("step", FieldValue::U64(step));
-            self.scratch.push(field);
-        }
-        let read = event.args(|key, value| {
-            if LEFT_OUT.contains(&key) && self.is_kineto {
-                return;
-            }
-            let value = match value {
-                Scalar::Nested(text) if matches!(key, "grid" | "block") => {
-                    Scalar::String(sides(text).into())
-                }
-                Scalar::Nested(text) => Scalar::Nested(&text[..text.len().min(LONGEST_TEXT)]),
-                Scalar::String(text) if text.len() > LONGEST_TEXT => {
-                    Scalar::String(beginning(&text, LONGEST_TEXT).to_owned().into())
-                }
-                other => other,
-            };
-            let key = self.key(key);
-            if let Some(field) = self.found.field(key, &value) {
-                self.scratch.push(field);
-            }
-        });
-        if read.is_err() {
-            self.found.note("arguments that are no object");
-        }
-    }
-
-    /// The number of an argument's key, in lower case with `_`.
-    fn key(&mut self, argument: &str) -> u32 {
-        let as_written = self.found.strings.number(argument);
-        if let Some(&known) = self.keys.get(&as_written) {
-            return known;
-        }
-        let better = KEYS.iter().find(|(name, _)| *name == argument);
-        let key = match better {
-            Some((_, key)) => (*key).to_owned(),
-            None => {
-                let words = argument.split(|c: char| !c.is_alphanumeric() && c != '.');
-                let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-                words.join("_").to_lowercase()
-            }
-        };
-        let number = self.found.strings.number(if key.is_empty() { argument } else { &key });
-        self.keys.insert(as_written, number);
-        number
-    }
-}
-
-/// `[512, 1, 1]` is `512x1x1`.
-fn sides(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let sides = text.trim_matches(['[', ']']).split(',').map(str::trim);
-    sides.collect::<Vec<_>>().join("x")
 }
 
 fn direction(name: &str) -> Option<&'static str> {

@@ -6,6 +6,7 @@
 //! paired in [`pairing`], what PyTorch means by its categories is in [`kineto`].
 //! Samples, object snapshots and memory dumps have no place in a trace; they are counted.
 
+mod arguments;
 mod event;
 mod kineto;
 mod naming;
@@ -16,6 +17,7 @@ use std::collections::HashMap;
 use ringscope_format::{Kind, Link, LinkRole, TrackKind};
 
 use self::{
+    arguments::Keys,
     event::{RawEvent, id_of},
     pairing::Edge,
 };
@@ -51,11 +53,15 @@ pub(super) struct Chrome<'a> {
     async_edges: Vec<Edge>,
     /// What async events are paired by: category, id and process.
     async_groups: HashMap<(u32, u32, u32), u32>,
-    /// Keys of arguments as the vocabulary has them, by the number of the argument's name.
-    keys: HashMap<u32, u32>,
+    keys: Keys,
+    /// The process and thread of the last event and 1 + their line: mostly those of the next.
+    last_thread: (String, String, u32),
     scratch: Vec<Field>,
     is_kineto: bool,
     events: u64,
+    /// Where the event that is being taken begins.
+    begin: usize,
+    has_remarked: bool,
 }
 
 /// What one file turned out to be.
@@ -91,12 +97,15 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
         edges: Vec::new(),
         async_edges: Vec::new(),
         async_groups: HashMap::new(),
-        keys: HashMap::new(),
+        keys: Keys::default(),
+        last_thread: Default::default(),
         scratch: Vec::new(),
         is_kineto: false,
         events: 0,
+        begin: 0,
+        has_remarked: false,
     };
-    let mut reader = Reader::new(text);
+    let mut reader = Reader::of_file(text);
     let mut epoch_ns = None;
     let read = match reader.peek() {
         Some(b'[') => chrome.array(&mut reader),
@@ -127,8 +136,9 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
 }
 
 impl<'a> Chrome<'a> {
-    fn array(&mut self, reader: &mut Reader<'_>) -> Result<(), Fault> {
+    fn array<'t>(&mut self, reader: &mut Reader<'t>) -> Result<(), Fault> {
         reader.expect(b'[')?;
+        let mut event: RawEvent<'t> = RawEvent::default();
         loop {
             match reader.peek() {
                 None => return Err(Fault::CutOff),
@@ -139,8 +149,9 @@ impl<'a> Chrome<'a> {
                 Some(b',') => reader.at += 1,
                 Some(b'{') => {
                     let begin = reader.at;
-                    match RawEvent::read(reader) {
-                        Ok(event) => self.event(&event),
+                    self.begin = begin;
+                    match event.read(reader) {
+                        Ok(()) => self.event(&event),
                         Err(Fault::CutOff) => {
                             let remark = format!(
                                 "the file is cut within an event, at byte {begin:#x}; what comes \
@@ -153,9 +164,10 @@ impl<'a> Chrome<'a> {
                     }
                 }
                 Some(_) => {
+                    self.begin = reader.at;
                     reader.skip()?;
                     self.events += 1;
-                    self.found.note("entries that are no events");
+                    self.strange("entries that are no events");
                 }
             }
         }
@@ -169,8 +181,15 @@ impl<'a> Chrome<'a> {
         epoch_ns: &mut Option<i64>,
     ) -> Result<(), Fault> {
         let value = reader.scalar()?;
-        if key == "baseTimeNanoseconds" {
-            *epoch_ns = value.text().and_then(|text| text.parse().ok());
+        match key {
+            "baseTimeNanoseconds" => {
+                *epoch_ns = value.text().and_then(|text| text.parse().ok());
+            }
+            // Of clang, in microseconds.
+            "beginningOfTime" => {
+                *epoch_ns = value.text().and_then(|text| self.found.time(text, 3));
+            }
+            _ => {}
         }
         self.is_kineto |=
             matches!(key, "deviceProperties" | "distributedInfo" | "baseTimeNanoseconds");
@@ -199,10 +218,15 @@ impl<'a> Chrome<'a> {
         if event.phase == b'M' {
             return self.about(event);
         }
+        // Writers that put a comma behind every event end with an empty one.
+        if event.is_empty() {
+            self.events -= 1;
+            return;
+        }
         let Some(at) =
             event.ts.as_ref().and_then(Scalar::text).and_then(|it| self.found.time(it, 3))
         else {
-            return self.found.note("events without a usable time");
+            return self.strange("events without a usable time");
         };
         match event.phase {
             b'X' => self.complete(event, at),
@@ -233,7 +257,18 @@ impl<'a> Chrome<'a> {
             b'O' | b'N' | b'D' => self.found.note("snapshots of objects"),
             b'v' | b'V' => self.found.note("memory dumps"),
             b'c' => self.found.note("clock marks"),
-            phase => self.found.note(&format!("events of phase {:?}", char::from(phase))),
+            0 => self.strange("events without a phase"),
+            phase => self.strange(&format!("events of phase {:?}", char::from(phase))),
+        }
+    }
+
+    /// Counts something wrong with the event; the first is said with its place.
+    fn strange(&mut self, what: &str) {
+        self.found.note(what);
+        if !self.has_remarked {
+            self.has_remarked = true;
+            let place = self.begin;
+            self.found.remarks.push(format!("byte {place:#x}: the first of the {what}"));
         }
     }
 
@@ -243,11 +278,11 @@ impl<'a> Chrome<'a> {
         let duration = match length.map(|text| self.found.time(text, 3)) {
             Some(Some(ns)) => {
                 if ns < 0 {
-                    self.found.note("negative durations (taken as 0)");
+                    self.strange("negative durations (taken as 0)");
                 }
                 ns.max(0) as u64
             }
-            Some(None) => return self.found.note("events without a usable duration"),
+            Some(None) => return self.strange("events without a usable duration"),
             None => {
                 self.found.note("complete events without a duration (taken as 0)");
                 0
@@ -272,17 +307,18 @@ impl<'a> Chrome<'a> {
         let id = event.id.as_ref().and_then(Scalar::text).map(|id| format!("[{id}]"));
         let whole = format!("{}{}", event.name, id.unwrap_or_default());
         let mut strange = 0;
-        let read = event.args(|series, value| {
+        for (series, value) in event.args() {
             let Some(value) = value.text().and_then(number) else {
                 strange += 1;
-                return;
+                continue;
             };
-            let alone = series == "value" || series == event.name;
+            let alone = series == "value" || *series == event.name;
             let name = if alone { whole.clone() } else { format!("{whole}.{series}") };
             let name = self.found.strings.number(&name);
             self.found.push(Event::point(Kind::GAUGE, name, line, at, bits(value)), &[]);
-        });
-        self.found.note_many("counters without a number", strange + u64::from(read.is_err()));
+        }
+        let strange = strange + u64::from(event.has_strange_arguments);
+        self.found.note_many("counters without a number", strange);
     }
 
     /// An arrow. PyTorch's own from calls to kernels repeat the correlation.
@@ -293,20 +329,15 @@ impl<'a> Chrome<'a> {
         let track = self.thread(event);
         let group = self.async_group(event);
         let role = if event.phase == b's' { LinkRole::Own } else { LinkRole::FollowsFrom };
-        // Flows of different categories may have the same id.
-        let id = u128::from(event.id.as_ref().map_or(0, id_of)) | u128::from(group) << 64;
+        // Flows of different categories may have the same id, and those of different files.
+        let id = self.found.own_id(event.id.as_ref().map_or(0, id_of), group);
         self.found.flows.push(FlowPoint { track, at, link: Link { id, track: 0, role } });
     }
 
     /// Names of processes and threads.
     fn about(&mut self, event: &RawEvent<'_>) {
         let (process, thread) = (self.number_of(&event.pid), self.number_of(&event.tid));
-        let mut said = None;
-        let _ = event.args(|key, value| {
-            if key == "name" {
-                said = value.text().map(|text| text.trim().to_owned());
-            }
-        });
+        let said = event.argument("name").map(|text| text.trim().to_owned());
         match (&*event.name, said) {
             ("process_name", Some(name)) => drop(self.processes.insert(process, name)),
             ("thread_name", Some(name)) => drop(self.threads.insert((process, thread), name)),
@@ -343,7 +374,7 @@ impl<'a> Chrome<'a> {
     }
 
     fn number_of(&mut self, id: &Option<Scalar<'_>>) -> u32 {
-        self.found.strings.number(id.as_ref().and_then(Scalar::text).unwrap_or_default())
+        self.found.strings.number(text_of(id))
     }
 
     fn async_group(&mut self, event: &RawEvent<'_>) -> u32 {
@@ -355,14 +386,25 @@ impl<'a> Chrome<'a> {
     }
 
     fn thread(&mut self, event: &RawEvent<'_>) -> u32 {
-        let (process, thread) = (self.number_of(&event.pid), self.number_of(&event.tid));
-        let os_id = self.found.strings.get(thread).parse().ok();
+        let (process, thread) = (text_of(&event.pid), text_of(&event.tid));
+        let last = &self.last_thread;
+        if last.2 != 0 && last.0 == process && last.1 == thread {
+            return last.2 - 1;
+        }
+        let os_id = thread.parse().ok();
         let kind = if os_id.is_some() { TrackKind::Thread } else { TrackKind::Other };
-        self.line(Line::Thread(process, thread), kind, os_id.unwrap_or(0))
+        let key = Line::Thread(self.number_of(&event.pid), self.number_of(&event.tid));
+        let line = self.line(key, kind, os_id.unwrap_or(0));
+        self.last_thread = (process.to_owned(), thread.to_owned(), line + 1);
+        line
     }
 
     fn line(&mut self, line: Line, kind: TrackKind, os_id: u64) -> u32 {
         let Self { found, lines, .. } = self;
         *lines.entry(line).or_insert_with(|| found.track(kind, os_id, ""))
     }
+}
+
+fn text_of<'a>(id: &'a Option<Scalar<'_>>) -> &'a str {
+    id.as_ref().and_then(Scalar::text).unwrap_or_default()
 }

@@ -57,7 +57,7 @@ pub(super) fn pair(found: &mut Collector, mut edges: Vec<Edge>, kind: Kind) {
             let is_async = kind == Kind::ASYNC_SPAN;
             let span = OpenSpan {
                 start: 0,
-                id: begin.id,
+                id: found.open_id(begin.id),
                 name: begin.name.unwrap_or_default(),
                 track: begin.track,
             };
@@ -86,7 +86,8 @@ fn end(found: &mut Collector, kind: Kind, begin: &Edge, end: &Edge) {
     found.events[number as usize].sequence = begin.sequence;
     if kind == Kind::ASYNC_SPAN {
         // Tracks of a trace are numbered from 1 on.
-        let link = Link { id: begin.id.into(), track: end.track + 1, role: LinkRole::Own };
+        let id = found.own_id(begin.id, begin.group);
+        let link = Link { id, track: end.track + 1, role: LinkRole::Own };
         found.links.push((number, link));
     }
 }
