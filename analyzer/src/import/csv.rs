@@ -11,8 +11,15 @@ use super::{
 
 /// Whether a text begins with the header of a table of events.
 pub(super) fn is_csv(text: &[u8]) -> bool {
-    let mut lines = Lines::new(text);
-    lines.next().is_some_and(|header| are_columns(header.iter().map(|cell| cell.text.as_ref())))
+    has_header(text, |header| are_columns(header.iter().copied()))
+}
+
+/// Whether the first line is such a header.
+pub(super) fn has_header(text: &[u8], is_one: impl Fn(&[&str]) -> bool) -> bool {
+    let header = Lines::new(text).next();
+    header.is_some_and(|cells| {
+        is_one(&cells.iter().map(|cell| cell.text.as_ref()).collect::<Vec<&str>>())
+    })
 }
 
 /// Reads all rows; how many there were.
@@ -35,8 +42,8 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
     rows.rows
 }
 
-struct Cell<'a> {
-    text: Cow<'a, str>,
+pub(super) struct Cell<'a> {
+    pub(super) text: Cow<'a, str>,
     is_quoted: bool,
 }
 
@@ -55,16 +62,16 @@ impl Cell<'_> {
 }
 
 /// Rows of cells; empty lines are skipped.
-struct Lines<'a> {
+pub(super) struct Lines<'a> {
     text: &'a [u8],
     at: usize,
     separator: u8,
     /// Of the next row.
-    line: u64,
+    pub(super) line: u64,
 }
 
 impl<'a> Lines<'a> {
-    fn new(text: &'a [u8]) -> Self {
+    pub(super) fn new(text: &'a [u8]) -> Self {
         let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
         let header = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let count = |wanted: u8| header.iter().filter(|&&byte| byte == wanted).count();
@@ -72,7 +79,7 @@ impl<'a> Lines<'a> {
         Self { text, at: 0, separator: separator.unwrap_or(b','), line: 1 }
     }
 
-    fn next(&mut self) -> Option<Vec<Cell<'a>>> {
+    pub(super) fn next(&mut self) -> Option<Vec<Cell<'a>>> {
         while let Some(b'\n' | b'\r') = self.text.get(self.at) {
             self.line += u64::from(self.text[self.at] == b'\n');
             self.at += 1;

@@ -6,7 +6,8 @@
 //! a floating-point number; whatever could not be taken as it stands is counted and said
 //! on standard error.
 //!
-//! A file is held in memory while it is read, and all of its events until they are written.
+//! A file is held in memory while it is read, but for databases; and all of its events are held
+//! until they are written.
 
 mod chrome;
 mod collector;
@@ -14,15 +15,19 @@ mod csv;
 mod decimal;
 mod json;
 mod jsonl;
+#[cfg(feature = "nsight")]
 mod nsight;
 mod placing;
+mod rocprof;
 mod rows;
+#[cfg(feature = "nsight")]
 mod sqlite;
 mod strings;
 mod unpack;
 mod writing;
 
 use std::{
+    collections::BTreeSet,
     io::{Cursor, Read},
     path::{Path, PathBuf},
 };
@@ -53,15 +58,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.target.refuse_what_is_there(&args.files)?;
     let target = &args.target.output;
     let mut found = Collector::default();
+    let runs: BTreeSet<String> = args.files.iter().map(|path| run_of(path)).collect();
+    let several = runs.len() > 1;
     for path in &args.files {
         let bytes = load::read(path).map_err(|error| Error::of(path, error))?;
         if looks_like_a_trace(&head(&bytes, 8)) {
             return Err(Error::of(path, "is a trace already; reports take it as it is"));
         }
-        let text = whole(path, bytes)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let prefix = if args.files.len() > 1 { format!("{name}: ") } else { String::new() };
-        collect(path, text, &mut found, &prefix)?;
+        let content = Content::of(path, bytes)?;
+        let prefix = if several { format!("{}: ", run_of(path)) } else { String::new() };
+        collect(path, content, &mut found, &prefix)?;
     }
     output::replace(target, |out| {
         let written = writing::write(&mut found, out);
@@ -71,20 +77,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What a file's part of the trace is called. The files of one run of rocprofv3 are one part;
+/// others of the same name in different directories are not told apart by it.
+fn run_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    match rocprof::run_of(&stem) {
+        Some("") | None => stem.into_owned(),
+        Some(run) => run.to_owned(),
+    }
+}
+
 /// A trace made of a file of another format, in memory; anything else as it is.
 pub(crate) fn converted(path: &Path, bytes: Bytes) -> Result<Bytes> {
     let head = head(&bytes, 4_096);
     let is_packed = unpack::is_packed(&head);
     let is_text = !head.is_empty() && !head.contains(&0);
-    if looks_like_a_trace(&head) || !(is_text || is_packed || sqlite::is_sqlite(&head)) {
+    if looks_like_a_trace(&head) || !(is_text || is_packed || is_sqlite(&head)) {
         return Ok(bytes);
     }
-    let text = whole(path, bytes)?;
-    if Format::of(&text.bytes).is_none() && !is_packed {
-        return Ok(Bytes::Memory(text.bytes));
-    }
+    let content = match Content::of(path, bytes)? {
+        Content::Memory(text) if Format::of(&text.bytes).is_none() && !is_packed => {
+            return Ok(Bytes::Memory(text.bytes));
+        }
+        content => content,
+    };
     let mut found = Collector::default();
-    collect(path, text, &mut found, "")?;
+    collect(path, content, &mut found, "")?;
     let out = writing::write(&mut found, Cursor::new(Vec::new()));
     let out = out.map_err(|error| Error::of(path, error))?;
     say_losses(path, &found);
@@ -98,16 +116,22 @@ enum Format {
     Csv,
     JsonLines,
     Nsight,
+    RocprofCsv,
+    RocprofJson,
 }
 
 impl Format {
     fn of(text: &[u8]) -> Option<Self> {
-        if sqlite::is_sqlite(text) {
+        if is_sqlite(text) {
             Some(Format::Nsight)
+        } else if rocprof::is_rocprof(text) {
+            Some(Format::RocprofJson)
         } else if chrome::is_chrome(text) {
             Some(Format::Chrome)
         } else if jsonl::is_jsonl(text) {
             Some(Format::JsonLines)
+        } else if csv::has_header(text, |header| rocprof::is_header(header.iter().copied())) {
+            Some(Format::RocprofCsv)
         } else if csv::is_csv(text) {
             Some(Format::Csv)
         } else {
@@ -117,27 +141,17 @@ impl Format {
 }
 
 /// Reads one file into `found` and says what it was.
-fn collect(path: &Path, text: unpack::Unpacked, found: &mut Collector, prefix: &str) -> Result<()> {
-    found.remarks.extend(text.cut);
-    let text = text.bytes;
-    let (format, events, epoch_ns) = match Format::of(&text) {
-        None => {
-            return Err(Error::of(
-                path,
-                "neither Chrome trace events, nor an SQLite export, nor CSV or JSON lines with `name` \
-                 and `start_ns`; give a trace of one of these",
-            ));
+fn collect(path: &Path, content: Content, found: &mut Collector, prefix: &str) -> Result<()> {
+    let (format, events, epoch_ns) = match content {
+        Content::Database => database(path, None, found, prefix)?,
+        Content::Memory(text) if is_sqlite(&text.bytes) => {
+            found.remarks.extend(text.cut);
+            database(path, Some(text.bytes), found, prefix)?
         }
-        Some(Format::Chrome) => {
-            let read = chrome::read(&text, found, prefix).map_err(|why| Error::of(path, why))?;
-            (read.format, read.events, read.epoch_ns)
+        Content::Memory(text) => {
+            found.remarks.extend(text.cut);
+            of_text(path, &text.bytes, found, prefix)?
         }
-        Some(Format::Nsight) => {
-            let read = nsight::read(&text, found, prefix).map_err(|why| Error::of(path, why))?;
-            ("Nsight Systems", read.events, read.epoch_ns)
-        }
-        Some(Format::Csv) => ("CSV", csv::read(&text, found, prefix), None),
-        Some(Format::JsonLines) => ("JSON lines", jsonl::read(&text, found, prefix), None),
     };
     found.end_file(epoch_ns);
     found.metadata.insert("converted_from".to_owned(), format.to_owned());
@@ -147,6 +161,67 @@ fn collect(path: &Path, text: unpack::Unpacked, found: &mut Collector, prefix: &
         eprintln!("analyze: {path}: {remark}");
     }
     Ok(())
+}
+
+/// What a file was, how many events it had, and when its clock's zero was.
+type Taken = (&'static str, u64, Option<i64>);
+
+fn of_text(path: &Path, text: &[u8], found: &mut Collector, prefix: &str) -> Result<Taken> {
+    Ok(match Format::of(text) {
+        None | Some(Format::Nsight) => {
+            return Err(Error::of(
+                path,
+                "neither Chrome trace events, nor an SQLite export, nor of rocprofv3, nor CSV or JSON \
+                 lines with `name` and `start_ns`; give a trace of one of these",
+            ));
+        }
+        Some(Format::Chrome) => {
+            let read = chrome::read(text, found, prefix).map_err(|why| Error::of(path, why))?;
+            (read.format, read.events, read.epoch_ns)
+        }
+        Some(Format::RocprofCsv) => {
+            found.enter_run(prefix);
+            ("rocprofv3", rocprof::read_csv(text, found, prefix), None)
+        }
+        Some(Format::RocprofJson) => {
+            let events = rocprof::read_json(text, found, prefix);
+            ("rocprofv3", events.map_err(|why| Error::of(path, why))?, None)
+        }
+        Some(Format::Csv) => ("CSV", csv::read(text, found, prefix), None),
+        Some(Format::JsonLines) => ("JSON lines", jsonl::read(text, found, prefix), None),
+    })
+}
+
+/// Reads a database from where it is, or from memory.
+#[cfg(feature = "nsight")]
+fn database(
+    path: &Path,
+    bytes: Option<Vec<u8>>,
+    found: &mut Collector,
+    prefix: &str,
+) -> Result<Taken> {
+    let place = match bytes {
+        Some(bytes) => sqlite::Place::Memory(bytes),
+        None => {
+            found.remarks.extend(sqlite::unread_changes(path));
+            sqlite::Place::File(path)
+        }
+    };
+    let read = nsight::read(place, found, prefix).map_err(|why| Error::of(path, why))?;
+    Ok(("Nsight Systems", read.events, read.epoch_ns))
+}
+
+#[cfg(not(feature = "nsight"))]
+fn database(path: &Path, _: Option<Vec<u8>>, _: &mut Collector, _: &str) -> Result<Taken> {
+    Err(Error::of(
+        path,
+        "an SQLite database, which this build of analyze does not read; build it with \
+         `--features nsight`, which needs a C compiler",
+    ))
+}
+
+fn is_sqlite(head: &[u8]) -> bool {
+    head.starts_with(b"SQLite format 3\0")
 }
 
 /// One line of what was not understood.
@@ -167,6 +242,23 @@ fn head(bytes: &Bytes, length: u64) -> Vec<u8> {
         head.clear();
     }
     head
+}
+
+/// What a file holds.
+enum Content {
+    /// All of it, unpacked.
+    Memory(unpack::Unpacked),
+    /// A database that is read where it is.
+    Database,
+}
+
+impl Content {
+    fn of(path: &Path, bytes: Bytes) -> Result<Self> {
+        if matches!(bytes, Bytes::File(_)) && is_sqlite(&head(&bytes, 16)) {
+            return Ok(Content::Database);
+        }
+        whole(path, bytes).map(Content::Memory)
+    }
 }
 
 /// All of a file, unpacked.

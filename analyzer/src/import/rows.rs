@@ -12,8 +12,7 @@
 //! | `link` or `correlation` | the same number in a kernel and its launch |
 //! | `value` | the number of a counter or gauge |
 //!
-//! Every other column is a field. What `rocprofv3 --output-format csv` writes about kernels
-//! and about calls (`Kernel_Name`, `Function`, `Start_Timestamp`, ...) is understood as what it is.
+//! Every other column is a field.
 
 use std::collections::HashMap;
 
@@ -37,11 +36,6 @@ pub(super) enum Column {
     Status,
     Link,
     Value,
-    /// Device and queue, of those that have no track.
-    Agent,
-    Queue,
-    /// Of calls that have no track.
-    Thread,
     Other,
 }
 
@@ -49,17 +43,12 @@ impl Column {
     pub(super) fn of(header: &str) -> Self {
         let header = header.trim().to_lowercase();
         match header.as_str() {
-            "name" | "kernel_name" | "function" => return Column::Name,
-            "start_timestamp" => return Column::Start(0),
-            "end_timestamp" => return Column::End(0),
+            "name" => return Column::Name,
             "track" | "thread" => return Column::Track,
-            "kind" | "domain" => return Column::Kind,
+            "kind" => return Column::Kind,
             "status" => return Column::Status,
-            "link" | "correlation" | "correlation_id" => return Column::Link,
+            "link" | "correlation" => return Column::Link,
             "value" => return Column::Value,
-            "agent_id" => return Column::Agent,
-            "thread_id" => return Column::Thread,
-            "queue_id" => return Column::Queue,
             _ => {}
         }
         let Some((what, unit)) = header.rsplit_once('_') else { return Column::Other };
@@ -123,7 +112,6 @@ impl<'a> Rows<'a> {
         let (mut name, mut track, mut kind, mut status) = (None, None, None, Status::UNKNOWN);
         let (mut start, mut end, mut duration) = (None, None, None);
         let (mut link, mut value) = (0, Default::default());
-        let (mut agent, mut queue, mut thread) = (None, None, None);
         for (header, cell) in cells {
             let (column, key) = self.column(header);
             let mut time = |text: Option<&str>, exponent| match text {
@@ -148,15 +136,11 @@ impl<'a> Rows<'a> {
                 Column::Value => {
                     value = cell.text().and_then(number).map(bits).unwrap_or_default();
                 }
-                Column::Agent => agent = cell.text().map(|text| last_word(text).to_owned()),
-                Column::Queue => queue = cell.text().map(str::to_owned),
-                Column::Thread => thread = cell.text().map(|id| format!("thread {id}")),
-                Column::Other => {}
-            }
-            let is_kept =
-                matches!(column, Column::Other | Column::Agent | Column::Queue | Column::Thread);
-            if is_kept && cell.text() != Some("") {
-                fields.extend(self.found.field(key, cell));
+                Column::Other => {
+                    if cell.text() != Some("") {
+                        fields.extend(self.found.field(key, cell));
+                    }
+                }
             }
         }
         let name = self.found.strings.number(name.ok_or("no name")?);
@@ -164,13 +148,8 @@ impl<'a> Rows<'a> {
         let duration = duration.or_else(|| end.map(|end| end.saturating_sub(start)));
         let kind = kind.unwrap_or(if duration.is_some() { Kind::SPAN } else { Kind::EVENT });
         let is_device = matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL);
-        let track = track.filter(|text| !text.is_empty()).unwrap_or_else(|| match (agent, queue) {
-            (Some(agent), queue) if is_device => {
-                format!("GPU {agent} stream {}", queue.unwrap_or_else(|| "0".to_owned()))
-            }
-            _ if is_device => "GPU 0".to_owned(),
-            _ => thread.unwrap_or_else(|| "main".to_owned()),
-        });
+        let other = if is_device { "GPU 0" } else { "main" };
+        let track = track.filter(|text| !text.is_empty()).unwrap_or_else(|| other.to_owned());
         let track = self.track(track, is_device);
         let mut event = if kind.is_timed() {
             if duration.is_some_and(|ns| ns < 0) {
@@ -209,25 +188,19 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// `Agent 4` is device 4.
-fn last_word(text: &str) -> &str {
-    text.rsplit(' ').next().unwrap_or(text)
-}
-
-/// As it is called here or by rocprofv3; `None` leaves it to the row.
+/// `None` leaves it to the row.
 fn kind_of(text: &str) -> Option<Kind> {
     Some(match text.trim().to_lowercase().as_str() {
         "span" => Kind::SPAN,
         "async" | "async span" | "async_span" => Kind::ASYNC_SPAN,
-        "kernel" | "kernel_dispatch" => Kind::KERNEL,
-        "copy" | "memcpy" | "memory_copy" => Kind::COPY,
+        "kernel" => Kind::KERNEL,
+        "copy" | "memcpy" => Kind::COPY,
         "fill" | "memset" => Kind::FILL,
         "launch" => Kind::LAUNCH,
         "event" => Kind::EVENT,
         "counter" => Kind::COUNTER,
         "gauge" => Kind::GAUGE,
         "error" => Kind::ERROR,
-        other if other.starts_with("hip_") || other.starts_with("hsa_") => Kind::LAUNCH,
         _ => return None,
     })
 }

@@ -1,274 +1,203 @@
-//! Reads whole tables of an SQLite file, and nothing else: no queries, no indices,
-//! no journal. That is what an export of a profiler takes, and a library that can do the
-//! rest is larger than this program.
+//! Tables of an SQLite database, row by row. The only place that knows SQLite's own library.
 //!
-//! Every offset is checked, and no page is looked at twice in one walk: a damaged file
-//! ends the walk with an error.
+//! A file is opened where it is, for reading alone and as one that nobody changes: nothing
+//! is locked and nothing is written beside it. What came packed or through a pipe is held in
+//! memory. Pages are SQLite's to cache, so what a walk over a table takes does not grow with it.
+//!
+//! A journal or write-ahead log beside the file is not read, and that is said. Views and
+//! virtual tables are left alone: what they do when they are read is up to whoever made them.
 
-const MAGIC: &[u8] = b"SQLite format 3\0";
-/// The file's own header, at the beginning of its first page.
-const HEADER: usize = 100;
-const LEAF: u8 = 0x0D;
-const INTERIOR: u8 = 0x05;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
 
-/// A value in a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Cell<'a> {
-    Null,
-    Int(i64),
-    Real(f64),
-    Text(&'a [u8]),
-    Blob,
+use rusqlite::{Connection, OpenFlags, config::DbConfig, limits::Limit, types::ValueRef};
+
+/// No text of a profiler is longer; a damaged length is.
+const LONGEST_CELL: i32 = 64 << 20;
+/// Where a database says how it is written: 1 by a journal, 2 by a write-ahead log.
+const WRITTEN_BY: std::ops::Range<usize> = 18..20;
+
+/// Where a database is.
+pub(super) enum Place<'a> {
+    File(&'a Path),
+    Memory(Vec<u8>),
 }
+
+/// A cell of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Cell<'a>(ValueRef<'a>);
 
 impl Cell<'_> {
     pub(super) fn int(&self) -> Option<i64> {
-        match self {
-            Cell::Int(n) => Some(*n),
-            _ => None,
-        }
+        self.0.as_i64().ok()
     }
 
     pub(super) fn text(&self) -> Option<String> {
-        match self {
-            Cell::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        match self.0 {
+            ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
             _ => None,
         }
     }
 }
 
-/// Where a table is, and what it holds.
+/// A table and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) name: String,
-    pub(super) columns: Vec<String>,
-    root: u64,
-    /// The column that is the row's own number and not stored.
-    row_id: Option<usize>,
+    columns: Vec<String>,
 }
 
-/// An open file.
-pub(super) struct Database<'a> {
-    bytes: &'a [u8],
-    page_size: usize,
-    /// Bytes of a page without what extensions reserve.
-    usable: usize,
+impl Table {
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|it| it == column)
+    }
+}
+
+/// An open database.
+pub(super) struct Database {
+    connection: Connection,
     pub(super) tables: Vec<Table>,
 }
 
-/// Why a walk ended.
-const DAMAGED: &str = "a page of the database is damaged or missing; export it again";
-
-pub(super) fn is_sqlite(bytes: &[u8]) -> bool {
-    bytes.starts_with(MAGIC)
-}
-
-impl<'a> Database<'a> {
-    pub(super) fn open(bytes: &'a [u8]) -> Result<Self, String> {
-        let header = bytes.get(..HEADER).ok_or("the database is cut within its header")?;
-        let page_size = match u16::from_be_bytes([header[16], header[17]]) {
-            1 => 65_536,
-            size => usize::from(size),
-        };
-        let usable = page_size.saturating_sub(header[20].into());
-        if page_size < 512 || usable < 480 {
-            return Err("the database has no sound page size; export it again".to_owned());
-        }
-        if header[56..60] != [0, 0, 0, 1] {
-            return Err("the database is not in UTF-8; export it again".to_owned());
-        }
-        let mut tables = Vec::new();
-        let mut database = Self { bytes, page_size, usable, tables: Vec::new() };
-        database.walk(1, &mut |_, cells| {
-            if let [kind, name, _, root, sql] = &cells[..]
-                && kind.text().as_deref() == Some("table")
-                && let (Some(name), Some(root), Some(sql)) = (name.text(), root.int(), sql.text())
-            {
-                let (columns, row_id) = columns(&sql);
-                tables.push(Table { name, columns, root: root.max(0) as u64, row_id });
+impl Database {
+    pub(super) fn open(place: Place<'_>) -> Result<Self, String> {
+        let connection = match place {
+            Place::File(path) => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                    | OpenFlags::SQLITE_OPEN_URI
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                Connection::open_with_flags(address(path), flags)
             }
-        })?;
-        database.tables = tables;
-        Ok(database)
+            Place::Memory(bytes) => in_memory(bytes),
+        };
+        let connection = connection.map_err(|error| damaged("the database", &error))?;
+        let prepared = connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
+            .and_then(|_| connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false))
+            .and_then(|_| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_CELL));
+        prepared.map_err(|error| damaged("the database", &error))?;
+        let tables = tables(&connection).map_err(|error| damaged("the list of tables", &error))?;
+        Ok(Self { connection, tables })
     }
 
     pub(super) fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Hands every row to `each`, a cell for every column.
-    pub(super) fn rows(
+    /// Hands every row to `each`, in the order in which rows are numbered: a cell for each of
+    /// `columns`, empty where the table has no such column.
+    pub(super) fn rows<const N: usize>(
         &self,
         table: &Table,
-        mut each: impl FnMut(&[Cell<'_>]),
+        columns: [&str; N],
+        mut each: impl FnMut([Cell<'_>; N]),
     ) -> Result<(), String> {
-        self.walk(table.root, &mut |row_id, mut row| {
-            // Rows that are older than a column have no cell for it.
-            row.resize(table.columns.len(), Cell::Null);
-            if let Some(at) = table.row_id {
-                row[at] = Cell::Int(row_id);
-            }
-            each(&row);
-        })
-    }
-
-    fn page(&self, number: u64) -> Option<&'a [u8]> {
-        let begin = usize::try_from(number.checked_sub(1)?).ok()?.checked_mul(self.page_size)?;
-        self.bytes.get(begin..begin.checked_add(self.page_size)?)
-    }
-
-    fn walk(&self, root: u64, each: &mut dyn FnMut(i64, Vec<Cell<'_>>)) -> Result<(), String> {
-        let mut left = self.bytes.len() / self.page_size + 1;
-        let mut waiting = vec![root];
-        while let Some(number) = waiting.pop() {
-            left = left.checked_sub(1).ok_or(DAMAGED)?;
-            self.one_page(number, &mut waiting, each).ok_or(DAMAGED)?;
-        }
-        Ok(())
-    }
-
-    fn one_page(
-        &self,
-        number: u64,
-        waiting: &mut Vec<u64>,
-        each: &mut dyn FnMut(i64, Vec<Cell<'_>>),
-    ) -> Option<()> {
-        let page = self.page(number)?;
-        let head = if number == 1 { HEADER } else { 0 };
-        let kind = *page.get(head)?;
-        let cells = usize::from(u16_at(page, head + 3)?);
-        let pointers = head + if kind == INTERIOR { 12 } else { 8 };
-        let cell = |at: usize| u16_at(page, pointers + 2 * at).map(usize::from);
-        match kind {
-            INTERIOR => {
-                // Popped from the end: the first child comes last.
-                waiting.push(u32_at(page, head + 8)?.into());
-                for at in (0..cells).rev() {
-                    waiting.push(u32_at(page, cell(at)?)?.into());
+        let column = |name: &&str| if table.has(name) { quoted(name) } else { "NULL".to_owned() };
+        let columns: Vec<String> = columns.iter().map(column).collect();
+        // An index over the same columns would be shorter to read, and in another order.
+        let sql = format!("SELECT {} FROM {} NOT INDEXED", columns.join(", "), quoted(&table.name));
+        let mut taken = 0_u64;
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let mut cells = [Cell(ValueRef::Null); N];
+                for (at, cell) in cells.iter_mut().enumerate() {
+                    cell.0 = row.get_ref(at)?;
                 }
+                each(cells);
+                taken += 1;
             }
-            LEAF => {
-                for at in 0..cells {
-                    self.leaf(page, cell(at)?, each)?;
-                }
-            }
-            _ => return None,
-        }
-        Some(())
-    }
-
-    fn leaf(&self, page: &[u8], at: usize, each: &mut dyn FnMut(i64, Vec<Cell<'_>>)) -> Option<()> {
-        let (length, at) = varint(page, at)?;
-        let (row_id, at) = varint(page, at)?;
-        let length = usize::try_from(length).ok().filter(|&it| it <= self.bytes.len())?;
-        let (most, least) = (self.usable - 35, (self.usable - 12) * 32 / 255 - 23);
-        if length <= most {
-            each(row_id, record(page.get(at..at + length)?)?);
-            return Some(());
-        }
-        let tail = least + (length - least) % (self.usable - 4);
-        let local = if tail <= most { tail } else { least };
-        // What is spread over pages is put together, and lives no longer than the call.
-        let mut whole = page.get(at..at + local)?.to_vec();
-        let mut next = u64::from(u32_at(page, at + local)?);
-        while whole.len() < length {
-            let page = self.page(next)?;
-            let piece = (length - whole.len()).min(self.usable - 4);
-            whole.extend_from_slice(page.get(4..4 + piece)?);
-            next = u32_at(page, 0)?.into();
-        }
-        each(row_id, record(&whole)?);
-        Some(())
-    }
-}
-
-fn u16_at(page: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(page.get(at..at.checked_add(2)?)?.try_into().ok()?))
-}
-
-fn u32_at(page: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(page.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-/// A number of up to 9 bytes, and where it ends.
-fn varint(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
-    let mut value = 0_u64;
-    for offset in 0..9 {
-        let byte = *bytes.get(at.checked_add(offset)?)?;
-        if offset == 8 {
-            return Some(((value << 8 | u64::from(byte)) as i64, at + 9));
-        }
-        value = value << 7 | u64::from(byte & 0x7F);
-        if byte & 0x80 == 0 {
-            return Some((value as i64, at + offset + 1));
-        }
-    }
-    None
-}
-
-/// The cells of a row.
-fn record(bytes: &[u8]) -> Option<Vec<Cell<'_>>> {
-    let (header, mut at) = varint(bytes, 0)?;
-    let header = usize::try_from(header).ok().filter(|&it| it <= bytes.len())?;
-    let mut content = header;
-    let mut cells = Vec::new();
-    while at < header {
-        let (serial, next) = varint(bytes, at)?;
-        at = next;
-        let length = match serial {
-            0 | 8 | 9 => 0,
-            1..=4 => serial as usize,
-            5 => 6,
-            6 | 7 => 8,
-            12.. => usize::try_from((serial - 12) / 2).ok()?,
-            _ => return None,
+            Ok(())
         };
-        let value = bytes.get(content..content.checked_add(length)?)?;
-        content += length;
-        cells.push(match serial {
-            0 => Cell::Null,
-            8 => Cell::Int(0),
-            9 => Cell::Int(1),
-            1..=6 => {
-                let sign = if value[0] & 0x80 != 0 { -1_i64 } else { 0 };
-                Cell::Int(value.iter().fold(sign, |sum, &byte| sum << 8 | i64::from(byte)))
-            }
-            7 => Cell::Real(f64::from_be_bytes(value.try_into().ok()?)),
-            _ if serial % 2 == 1 => Cell::Text(value),
-            _ => Cell::Blob,
-        });
+        let read = read();
+        read.map_err(|error| damaged(&format!("{}, row {}", table.name, taken + 1), &error))
     }
-    Some(cells)
+
+    /// How many rows a table has.
+    pub(super) fn count(&self, table: &Table) -> Result<u64, String> {
+        let sql = format!("SELECT count(*) FROM {}", quoted(&table.name));
+        let count = self.connection.query_row(&sql, [], |row| row.get::<_, i64>(0));
+        count.map(i64::unsigned_abs).map_err(|error| damaged(&table.name, &error))
+    }
 }
 
-/// Names of columns in `CREATE TABLE`, and which of them is the row's number.
-fn columns(sql: &str) -> (Vec<String>, Option<usize>) {
-    let no_remarks: Vec<&str> =
-        sql.lines().map(|line| line.split("--").next().unwrap_or_default()).collect();
-    let sql = no_remarks.join(" ");
-    let (begin, end) = (sql.find('(').map_or(0, |at| at + 1), sql.rfind(')').unwrap_or(sql.len()));
-    let (mut columns, mut row_id, mut depth) = (Vec::new(), None, 0_i32);
-    let inner = sql.get(begin..end).unwrap_or_default();
-    for definition in inner.split(|c: char| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        c == ',' && depth == 0
-    }) {
-        let mut words = definition.split_whitespace();
-        let Some(name) = words.next() else { continue };
-        let upper = definition.to_uppercase();
-        let is_constraint = ["PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "CONSTRAINT"]
-            .iter()
-            .any(|word| name.to_uppercase().starts_with(word));
-        if is_constraint {
-            continue;
-        }
-        let is_integer = words.next().is_some_and(|word| word.eq_ignore_ascii_case("integer"));
-        if is_integer && upper.contains("PRIMARY KEY") {
-            row_id = Some(columns.len());
-        }
-        columns.push(name.trim_matches(['"', '`', '[', ']']).to_owned());
+fn damaged(what: &str, error: &rusqlite::Error) -> String {
+    let why = match error {
+        rusqlite::Error::SqliteFailure(_, Some(why)) => why.clone(),
+        other => other.to_string(),
+    };
+    format!("{what}: {why}; export it again")
+}
+
+/// Tables that are stored as such.
+fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
+    // Without a snapshot of the schema in between, one damaged table would hide the others.
+    let mut names = connection.prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY rowid",
+    )?;
+    let names = names.query_map([], |row| row.get::<_, String>(0))?;
+    let names = names.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut tables = Vec::new();
+    for name in names {
+        let mut columns = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let columns = columns.query_map([&name], |row| row.get::<_, String>(0))?;
+        let columns = columns.collect::<rusqlite::Result<Vec<_>>>()?;
+        tables.push(Table { name, columns });
     }
-    (columns, row_id)
+    Ok(tables)
+}
+
+/// A database that is a copy of these bytes.
+fn in_memory(mut bytes: Vec<u8>) -> rusqlite::Result<Connection> {
+    // There is no log beside a copy in memory, and without one the two are written alike.
+    if let Some(written_by) = bytes.get_mut(WRITTEN_BY)
+        && written_by == [2, 2]
+    {
+        written_by.fill(1);
+    }
+    let mut connection = Connection::open_in_memory()?;
+    connection.deserialize_read_exact("main", bytes.as_slice(), bytes.len(), true)?;
+    Ok(connection)
+}
+
+/// The URI of a file that nobody changes.
+fn address(path: &Path) -> PathBuf {
+    let mut uri = b"file:".to_vec();
+    if path.is_absolute() {
+        uri.extend_from_slice(b"//");
+    }
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            uri.push(byte);
+        } else {
+            uri.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+    uri.extend_from_slice(b"?immutable=1");
+    OsString::from_vec(uri).into()
+}
+
+/// What lies beside a database and holds changes that are not in it yet.
+pub(super) fn unread_changes(path: &Path) -> Option<String> {
+    ["-wal", "-journal"].into_iter().find_map(|end| {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(OsStr::new(end));
+        let length = std::fs::metadata(&beside).ok()?.len();
+        (length > 0).then(|| {
+            format!(
+                "{} lies beside it and was not read; rows that only that file has are missing",
+                Path::new(&beside).display()
+            )
+        })
+    })
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 #[cfg(test)]
@@ -276,21 +205,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_told_from_constraints_and_remarks() {
-        let sql = "CREATE TABLE T (\n  id INTEGER NOT NULL PRIMARY KEY, -- a, b (c\n  \"name\" TEXT,\n  \
-                   price DECIMAL(10, 2), PRIMARY KEY (id, name)\n)";
-        let names = ["id", "name", "price"].map(str::to_owned).to_vec();
-        assert_eq!(columns(sql), (names, Some(0)));
-    }
-
-    #[test]
-    fn numbers_have_their_length_and_their_sign() {
-        assert_eq!(varint(&[0x7F], 0), Some((127, 1)));
-        assert_eq!(varint(&[0x81, 0x00], 0), Some((128, 2)));
-        assert_eq!(varint(&[0xFF; 9], 0), Some((-1, 9)));
-        assert_eq!(varint(&[0x81], 0), None);
-        let row = [6, 0, 1, 2, 9, 15, 0xFE, 0x01, 0x00, b'x'];
-        let cells = [Cell::Null, Cell::Int(-2), Cell::Int(256), Cell::Int(1), Cell::Text(b"x")];
-        assert_eq!(record(&row).as_deref(), Some(&cells[..]));
+    fn paths_become_addresses_that_mean_the_same_file() {
+        let uri = |path: &str| address(Path::new(path)).display().to_string();
+        assert_eq!(uri("a b?c#d%.sqlite"), "file:a%20b%3Fc%23d%25.sqlite?immutable=1");
+        assert_eq!(uri("/tmp/run.sqlite"), "file:///tmp/run.sqlite?immutable=1");
     }
 }

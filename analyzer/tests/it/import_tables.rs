@@ -72,27 +72,6 @@ fn kernels_of_a_table_are_work_of_a_device_linked_to_their_launches() {
 }
 
 #[test]
-fn the_csv_of_rocprofv3_is_understood() {
-    let csv = "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Thread_Id\",\"Dispatch_Id\",\"Kernel_Id\",\"Kernel_Name\",\
-               \"Correlation_Id\",\"Start_Timestamp\",\"End_Timestamp\"\n\
-               \"KERNEL_DISPATCH\",\"Agent 4\",1,77,1,10,\"void axpy<float, 2>(float*)\",9,2241346127176383,2241346127202682\n";
-    let json = ask("kernel_trace.csv", csv, &["kernels", "--format", "json"]).json();
-    let row = &json["rows"][0];
-    assert_eq!(row["name"], "void axpy<float, 2>(float*)");
-    assert_eq!(row["total_ns"], 26_299);
-    assert_eq!(row["device"], serde_json::json!(["4"]));
-}
-
-#[test]
-fn calls_of_rocprofv3_are_launches_on_their_threads() {
-    let csv = "\"Domain\",\"Function\",\"Process_Id\",\"Thread_Id\",\"Correlation_Id\",\"Start_Timestamp\",\"End_Timestamp\"\n\
-               \"HIP_RUNTIME_API\",\"hipLaunchKernel\",7,77,9,1000,1250\n";
-    assert_eq!(spans("hip_api_trace.csv", csv).0, ["hipLaunchKernel 1 250 250"]);
-    let threads = ask("t.csv", csv, &["threads", "--format", "csv", "--columns", "track"]);
-    assert_eq!(threads.stdout, "track\nthread 77\n");
-}
-
-#[test]
 fn rows_that_cannot_be_read_are_counted_and_the_first_is_named() {
     let csv = "name,start_ns,dur_ns\na,0,1\nb,soon,1\nc,5,\n,6,1\nd,7,1,surplus\n\"e,8,9\n";
     let (rows, said) = spans("t.csv", csv);
