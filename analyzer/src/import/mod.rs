@@ -58,15 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.target.refuse_what_is_there(&args.files)?;
     let target = &args.target.output;
     let mut found = Collector::default();
-    let runs: BTreeSet<String> = args.files.iter().map(|path| run_of(path)).collect();
-    let several = runs.len() > 1;
-    for path in &args.files {
+    for (path, prefix) in args.files.iter().zip(prefixes(&args.files)) {
         let bytes = load::read(path).map_err(|error| Error::of(path, error))?;
         if looks_like_a_trace(&head(&bytes, 8)) {
             return Err(Error::of(path, "is a trace already; reports take it as it is"));
         }
         let content = Content::of(path, bytes)?;
-        let prefix = if several { format!("{}: ", run_of(path)) } else { String::new() };
         collect(path, content, &mut found, &prefix)?;
     }
     output::replace(target, |out| {
@@ -77,14 +74,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What a file's part of the trace is called. The files of one run of rocprofv3 are one part;
-/// others of the same name in different directories are not told apart by it.
-fn run_of(path: &Path) -> String {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    match rocprof::run_of(&stem) {
-        Some("") | None => stem.into_owned(),
-        Some(run) => run.to_owned(),
-    }
+/// What goes before the names of each file's tracks: nothing if all are of one run, otherwise
+/// the name of its run, with the directory if that alone tells two apart. The files of one run of
+/// rocprofv3 lie in one directory; any other file is a run of its own.
+fn prefixes(files: &[PathBuf]) -> Vec<String> {
+    let run_of = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        match rocprof::run_of(&stem) {
+            Some("") => path.with_file_name("run"),
+            Some(run) => path.with_file_name(run),
+            None => path.clone(),
+        }
+    };
+    let runs: Vec<PathBuf> = files.iter().map(run_of).collect();
+    let distinct: BTreeSet<&PathBuf> = runs.iter().collect();
+    let short = |run: &Path| run.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let label = |run: &PathBuf| {
+        let is_alone = distinct.iter().filter(|it| short(it) == short(run)).count() == 1;
+        let label = if is_alone { short(run) } else { run.display().to_string() };
+        if distinct.len() > 1 { label + ": " } else { String::new() }
+    };
+    runs.iter().map(label).collect()
 }
 
 /// A trace made of a file of another format, in memory; anything else as it is.
@@ -278,4 +288,20 @@ fn whole(path: &Path, bytes: Bytes) -> Result<unpack::Unpacked> {
         }
     };
     unpack::unpack(content, most).map_err(|why| Error::of(path, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_apart_by_as_much_as_it_takes() {
+        let of = |files: &[&str]| prefixes(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(of(&["a.json"]), [""]);
+        assert_eq!(of(&["a.json", "b.json"]), ["a: ", "b: "]);
+        assert_eq!(of(&["0/t.json", "1/t.json", "u.csv"]), ["0/t.json: ", "1/t.json: ", "u: "]);
+        assert_eq!(of(&["7_kernel_trace.csv", "7_hip_api_trace.csv"]), ["", ""]);
+        assert_eq!(of(&["kernel_trace.csv", "hip_api_trace.csv"]), ["", ""]);
+        assert_eq!(of(&["a/7_kernel_trace.csv", "b/7_kernel_trace.csv"]), ["a/7: ", "b/7: "]);
+    }
 }

@@ -316,6 +316,32 @@ fn clang_says_when_its_clock_began() {
 }
 
 #[test]
+fn streams_of_xla_devices_are_queues_and_calls_with_their_correlation_launch_them() {
+    let run = ask(
+        r#"{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
+            {"ph":"M","pid":1,"name":"process_name","args":{"name":"/device:GPU:0 (pid 1)"}},
+            {"ph":"M","pid":701,"name":"process_name","args":{"name":"/host:CPU"}},
+            {"ph":"M","pid":1,"tid":13,"name":"thread_name","args":{"name":"Stream #13(MemcpyH2D,Kernel)"}},
+            {"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"XLA Ops"}},
+            {"ph":"X","pid":701,"tid":5,"ts":1,"dur":2,"name":"cuLaunchKernel","args":{"correlation_id":"42"}},
+            {"ph":"X","pid":1,"tid":13,"ts":5,"dur":3.5,"name":"fusion_7","args":{"correlation_id":"42","hlo_op":"fusion.7"}},
+            {"ph":"X","pid":1,"tid":13,"ts":10,"dur":1,"name":"MemcpyH2D",
+             "args":{"memcpy_details":"kind_src:pinned kind_dst:device size:4096 dest:0 async:1"}},
+            {"ph":"X","pid":1,"tid":2,"ts":5,"dur":3.5,"name":"fusion.7"},
+            {}]}"#,
+        &["kernels", "--format", "json"],
+    );
+    assert_eq!(run.stderr, "analyze: run.json: 8 events converted from XLA profiler\n");
+    let rows = run.json()["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    let (kernel, copy) = (&rows[0], &rows[1]);
+    assert_eq!((&kernel["name"], &kernel["total_ns"]), (&"fusion_7".into(), &3_500.into()));
+    assert_eq!(kernel["queue_delay_mean_ns"], 4_000);
+    assert_eq!(kernel["queue"][0], "GPU 0 stream 13");
+    assert_eq!((&copy["name"], &copy["bytes"]), (&"MemcpyH2D".into(), &4_096.into()));
+}
+
+#[test]
 fn equal_ids_of_different_files_mean_different_things() {
     let dir = tempdir().unwrap();
     for (rank, launch) in [("rank0.json", 10), ("rank1.json", 5)] {

@@ -3,7 +3,8 @@
 //!
 //! Times are microseconds in decimal and are taken digit by digit. The array may
 //! end anywhere: writers that are killed leave it open. Beginnings and ends are
-//! paired in [`pairing`], what PyTorch means by its categories is in [`kineto`].
+//! paired in [`pairing`]; what PyTorch means by its categories is in [`kineto`], and XLA by its
+//! processes in [`xla`].
 //! Samples, object snapshots and memory dumps have no place in a trace; they are counted.
 
 mod arguments;
@@ -11,10 +12,12 @@ mod event;
 mod kineto;
 mod naming;
 mod pairing;
+mod points;
+mod xla;
 
 use std::collections::HashMap;
 
-use ringscope_format::{Kind, Link, LinkRole, TrackKind};
+use ringscope_format::{Kind, TrackKind};
 
 use self::{
     arguments::Keys,
@@ -22,7 +25,7 @@ use self::{
     pairing::Edge,
 };
 use super::{
-    collector::{Collector, Event, Field, FlowPoint, bits, number},
+    collector::{Collector, Event, Field},
     json::{Fault, Reader, Scalar},
 };
 
@@ -58,6 +61,7 @@ pub(super) struct Chrome<'a> {
     last_thread: (String, String, u32),
     scratch: Vec<Field>,
     is_kineto: bool,
+    has_xla_devices: bool,
     events: u64,
     /// Where the event that is being taken begins.
     begin: usize,
@@ -101,6 +105,7 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
         last_thread: Default::default(),
         scratch: Vec::new(),
         is_kineto: false,
+        has_xla_devices: false,
         events: 0,
         begin: 0,
         has_remarked: false,
@@ -131,7 +136,11 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
     }
     chrome.pair();
     chrome.name_tracks(prefix);
-    let format = if chrome.is_kineto { "PyTorch profiler" } else { "Chrome trace events" };
+    let format = match (chrome.is_kineto, chrome.has_xla_devices) {
+        (true, _) => "PyTorch profiler",
+        (_, true) => "XLA profiler",
+        _ => "Chrome trace events",
+    };
     Ok(Read { format, events: chrome.events, epoch_ns })
 }
 
@@ -288,7 +297,7 @@ impl<'a> Chrome<'a> {
                 0
             }
         };
-        if self.device_work(event, at, duration) {
+        if self.device_work(event, at, duration) || self.xla_work(event, at, duration) {
             return;
         }
         let (line, name) = (self.thread(event), self.name(event));
@@ -299,51 +308,6 @@ impl<'a> Chrome<'a> {
     /// Takes an event with the fields that were put together for it.
     fn push(&mut self, event: Event) {
         self.found.push(event, &self.scratch);
-    }
-
-    fn counter(&mut self, event: &RawEvent<'_>, at: i64) {
-        let process = self.number_of(&event.pid);
-        let line = self.line(Line::Counters(process), TrackKind::Other, 0);
-        let id = event.id.as_ref().and_then(Scalar::text).map(|id| format!("[{id}]"));
-        let whole = format!("{}{}", event.name, id.unwrap_or_default());
-        let mut strange = 0;
-        for (series, value) in event.args() {
-            let Some(value) = value.text().and_then(number) else {
-                strange += 1;
-                continue;
-            };
-            let alone = series == "value" || *series == event.name;
-            let name = if alone { whole.clone() } else { format!("{whole}.{series}") };
-            let name = self.found.strings.number(&name);
-            self.found.push(Event::point(Kind::GAUGE, name, line, at, bits(value)), &[]);
-        }
-        let strange = strange + u64::from(event.has_strange_arguments);
-        self.found.note_many("counters without a number", strange);
-    }
-
-    /// An arrow. PyTorch's own from calls to kernels repeat the correlation.
-    fn flow(&mut self, event: &RawEvent<'_>, at: i64) {
-        if matches!(&*event.cat, "ac2g" | "async_cpu_to_gpu") {
-            return;
-        }
-        let track = self.thread(event);
-        let group = self.async_group(event);
-        let role = if event.phase == b's' { LinkRole::Own } else { LinkRole::FollowsFrom };
-        // Flows of different categories may have the same id, and those of different files.
-        let id = self.found.own_id(event.id.as_ref().map_or(0, id_of), group);
-        self.found.flows.push(FlowPoint { track, at, link: Link { id, track: 0, role } });
-    }
-
-    /// Names of processes and threads.
-    fn about(&mut self, event: &RawEvent<'_>) {
-        let (process, thread) = (self.number_of(&event.pid), self.number_of(&event.tid));
-        let said = event.argument("name").map(|text| text.trim().to_owned());
-        match (&*event.name, said) {
-            ("process_name", Some(name)) => drop(self.processes.insert(process, name)),
-            ("thread_name", Some(name)) => drop(self.threads.insert((process, thread), name)),
-            ("process_labels" | "process_sort_index" | "thread_sort_index", _) => {}
-            (other, _) => self.found.note(&format!("metadata {other:.40}")),
-        }
     }
 
     fn pair(&mut self) {

@@ -1,9 +1,24 @@
 //! What the lines of time are called: after their threads and processes, as far as the
 //! file names those, and after their devices.
 
-use super::{Chrome, Line};
+use super::{Chrome, Line, event::RawEvent, xla};
 
 impl Chrome<'_> {
+    /// Names of processes and threads.
+    pub(super) fn about(&mut self, event: &RawEvent<'_>) {
+        let (process, thread) = (self.number_of(&event.pid), self.number_of(&event.tid));
+        let said = event.argument("name").map(|text| text.trim().to_owned());
+        match (&*event.name, said) {
+            ("process_name", Some(name)) => {
+                self.has_xla_devices |= xla::is_device(&name);
+                self.processes.insert(process, name);
+            }
+            ("thread_name", Some(name)) => drop(self.threads.insert((process, thread), name)),
+            ("process_labels" | "process_sort_index" | "thread_sort_index", _) => {}
+            (other, _) => self.found.note(&format!("metadata {other:.40}")),
+        }
+    }
+
     /// Names come anywhere in a file, so tracks get theirs at its end.
     pub(super) fn name_tracks(&mut self, prefix: &str) {
         let mut of_threads: Vec<u32> = Vec::new();
