@@ -99,8 +99,17 @@ fn question<'a>(context: &'a Context, matches: &[bool]) -> Question<'a> {
     }
 }
 
-/// Lower bounds of the buckets in nanoseconds, and the upper one of the last.
+/// Lower bounds of the buckets in nanoseconds, and the upper one of the last. Those in between
+/// are whole picoseconds: a duration that equals a bound as printed is in the bucket above it.
 fn bounds(args: &Args, group: &Group, unit_ns: f64) -> Vec<f64> {
+    let mut bounds = unrounded_bounds(args, group, unit_ns);
+    if let [_, inner @ .., _] = &mut bounds[..] {
+        inner.iter_mut().for_each(|bound| *bound = (*bound * 1e3).round() / 1e3);
+    }
+    bounds
+}
+
+fn unrounded_bounds(args: &Args, group: &Group, unit_ns: f64) -> Vec<f64> {
     let (least, most) = (group.min_ns, group.max_ns);
     if least == most {
         return vec![least, most];
@@ -147,7 +156,7 @@ fn round(first: f64, last: f64) -> Option<Vec<f64>> {
     let to = last.log10().ceil() as i32 + 1;
     for series in SERIES {
         let all: Vec<f64> = (from..=to)
-            .flat_map(|power| series.iter().map(move |step| step * 10_f64.powi(power)))
+            .flat_map(|power| series.iter().map(move |step| decimal(*step, power)))
             .collect();
         let begin = all.partition_point(|&bound| bound <= first).saturating_sub(1);
         let end = all.partition_point(|&bound| bound <= last);
@@ -157,6 +166,15 @@ fn round(first: f64, last: f64) -> Option<Vec<f64>> {
         }
     }
     None
+}
+
+/// A number with one decimal times a power of ten, as near as can be: 110, not 110.00000000000001.
+fn decimal(step: f64, power: i32) -> f64 {
+    let tenths = (step * 10.0).round();
+    match power - 1 {
+        down @ ..0 => tenths / 10_f64.powi(-down),
+        up => tenths * 10_f64.powi(up),
+    }
 }
 
 /// Counts by bucket, and by the finer ones that modes are looked for in.
