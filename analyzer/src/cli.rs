@@ -56,11 +56,11 @@ enum Command {
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
     Check(report::check::Args),
-    /// The trace in the form of another tool: Perfetto, Chrome, pprof, OpenTelemetry, CSV and more
+    /// The trace in the form of another tool: Perfetto, Chrome, pprof, OpenTelemetry, Parquet, CSV and more
     Export(crate::export::Args),
     #[command(flatten)]
     Edit(edit::Command),
-    /// Make a trace of other profilers' files: Chrome, PyTorch, Nsight, CSV, JSON lines
+    /// Make a trace of other profilers' files: Chrome, PyTorch, Nsight, CSV, JSON lines, Parquet, Arrow
     Import(import::Args),
     /// A completion script for your shell
     Completions {

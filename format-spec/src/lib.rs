@@ -112,4 +112,4 @@ pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};
 pub use vitals::{RecordingState, VITALS_PAYLOAD, Vitals};
 pub use writer::TraceWriter;
-pub use zstd_stream::zstd_reader;
+pub use zstd_stream::{zstd_packed, zstd_reader};

@@ -8,3 +8,8 @@ use std::io::{self, BufRead, Read};
 pub fn zstd_reader<'a>(from: impl BufRead + 'a) -> io::Result<impl Read + 'a> {
     zstd::stream::read::Decoder::with_buffer(from)
 }
+
+/// Packs `bytes` into one frame, for files of other formats.
+pub fn zstd_packed(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    zstd::bulk::compress(bytes, level)
+}

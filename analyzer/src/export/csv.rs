@@ -11,7 +11,7 @@ use crate::{Result, output::csv_quoted, scan::Order};
 pub(super) struct Csv;
 
 const HEADER: &str =
-    "name,kind,track,trace,start_ns,start_unix_ns,dur_ns,depth,status,value,link,fields";
+    "name,kind,track,track_kind,trace,start_ns,start_unix_ns,dur_ns,depth,status,value,link,fields";
 
 impl Exporter for Csv {
     fn export(&self, source: &Source<'_>, out: &mut dyn Write) -> Result<()> {
@@ -33,10 +33,11 @@ fn line(out: &mut dyn Write, row: Row) -> Result<()> {
     let fields = (!row.fields.is_empty()).then(|| Value::Object(row.fields).to_string());
     writeln!(
         out,
-        "{},{},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{}",
         csv_quoted(&row.name),
         row.kind,
         csv_quoted(&row.track),
+        row.track_kind,
         csv_quoted(&row.trace),
         row.start_ns,
         row.start_unix_ns,

@@ -1,7 +1,7 @@
 //! Events on their way out, one by one, with names and times in place of ids and ticks.
 
 use ringscope_format::{
-    Columns, EventDetails, Kind, OwnedValue, Record, Status, ValueType, parse_slots,
+    Columns, EventDetails, Kind, OwnedValue, Record, Status, TrackKind, ValueType, parse_slots,
 };
 
 use crate::{
@@ -194,6 +194,15 @@ impl<'a> Source<'a> {
         self.traces().list[trace].track_name(id)
     }
 
+    /// As far as reports tell kinds apart.
+    pub(super) fn track_kind(&self, trace: usize, id: u32) -> TrackKind {
+        match self.traces().list[trace].tracks.get(&id) {
+            Some(label) if label.is_recorder => TrackKind::Recorder,
+            Some(label) if label.is_queue => TrackKind::GpuQueue,
+            _ => TrackKind::Thread,
+        }
+    }
+
     /// A process id for each trace, unlike that of the others.
     pub(super) fn process_ids(&self) -> Vec<u32> {
         let mut ids: Vec<u32> = Vec::new();
@@ -262,4 +271,14 @@ impl StillOpen {
 
 pub(super) fn kind_text(kind: Kind) -> String {
     format!("{kind:?}")
+}
+
+/// What a track is, as its column has it.
+pub(super) fn track_kind_text(kind: TrackKind) -> &'static str {
+    match kind {
+        TrackKind::Thread => "thread",
+        TrackKind::GpuQueue => "queue",
+        TrackKind::Recorder => "recorder",
+        _ => "other",
+    }
 }

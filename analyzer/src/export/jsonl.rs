@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Exporter,
-    events::{Event, Source, StillOpen},
+    events::{Event, Source, StillOpen, track_kind_text},
     fields,
 };
 use crate::{Result, scan::Order};
@@ -32,6 +32,7 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) kind: String,
     pub(super) track: String,
+    pub(super) track_kind: &'static str,
     pub(super) trace: String,
     pub(super) start_ns: i64,
     pub(super) start_unix_ns: i64,
@@ -49,6 +50,7 @@ impl Row {
             name: event.name().to_owned(),
             kind: event.kind(),
             track: event.track(),
+            track_kind: track_kind_text(source.track_kind(event.trace, event.record.track)),
             trace: source.traces().list[event.trace].label.clone(),
             start_ns: event.start_ns,
             start_unix_ns: event.unix_ns(),
@@ -66,6 +68,7 @@ impl Row {
             name: source.name(open.trace, open.name).to_owned(),
             kind: open.kind(),
             track: source.track(open.trace, open.track),
+            track_kind: track_kind_text(source.track_kind(open.trace, open.track)),
             trace: source.traces().list[open.trace].label.clone(),
             start_ns: open.start_ns,
             start_unix_ns: source.unix_ns(open.trace, open.start_ns),
@@ -86,6 +89,7 @@ fn line(out: &mut dyn Write, row: Row) -> Result<()> {
     put("name", row.name.into());
     put("kind", row.kind.into());
     put("track", row.track.into());
+    put("track_kind", row.track_kind.into());
     put("trace", row.trace.into());
     put("start_ns", row.start_ns.into());
     put("start_unix_ns", row.start_unix_ns.into());

@@ -9,7 +9,11 @@
 //! the end of a span and not in between, so that what is inside of a span stays inside;
 //! a duration may therefore differ by one nanosecond from what a report says.
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod chrome;
+#[cfg(feature = "parquet")]
+mod columns;
 mod counters;
 mod csv;
 mod events;
@@ -19,6 +23,8 @@ mod jsonl;
 mod lanes;
 mod openmetrics;
 mod otlp;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod perfetto;
 mod pprof;
 mod protobuf;
@@ -67,15 +73,19 @@ pub enum Target {
     Openmetrics,
     /// OpenTelemetry's spans in JSON, one request a line
     OtlpJson,
+    /// The rows of `csv` as Parquet, groups by time: DuckDB, Spark, Polars, pandas
+    Parquet,
+    /// The same as an Arrow file
+    Arrow,
 }
 
 impl Target {
     fn is_binary(self) -> bool {
-        matches!(self, Target::Perfetto | Target::Pprof)
+        matches!(self, Target::Perfetto | Target::Pprof | Target::Parquet | Target::Arrow)
     }
 
-    fn exporter(self, per_track: bool) -> Box<dyn Exporter> {
-        match self {
+    fn exporter(self, per_track: bool) -> Result<Box<dyn Exporter>> {
+        Ok(match self {
             Target::Csv => Box::new(csv::Csv),
             Target::Jsonl => Box::new(jsonl::Jsonl),
             Target::Chrome => Box::new(chrome::Chrome),
@@ -84,7 +94,18 @@ impl Target {
             Target::Pprof => Box::new(pprof::Pprof { per_track }),
             Target::Openmetrics => Box::new(openmetrics::OpenMetrics),
             Target::OtlpJson => Box::new(otlp::Otlp),
-        }
+            #[cfg(feature = "parquet")]
+            Target::Parquet => Box::new(parquet::Parquet),
+            #[cfg(feature = "parquet")]
+            Target::Arrow => Box::new(arrow::Arrow),
+            #[cfg(not(feature = "parquet"))]
+            Target::Parquet | Target::Arrow => {
+                return Err(Error::new(
+                    "--to: this build has neither Parquet nor Arrow; cargo install --path analyzer \
+                     builds with them",
+                ));
+            }
+        })
     }
 }
 
@@ -97,7 +118,7 @@ trait Exporter {
 /// Carries the command out.
 pub fn run(args: Args) -> Result<Exit> {
     let Args { target, per_track, common } = args;
-    let exporter = target.exporter(per_track);
+    let exporter = target.exporter(per_track)?;
     if target.is_binary() && common.output.is_none() && io::stdout().is_terminal() {
         return Err(Error::new(
             "standard output: is a terminal, and this form is binary; give -o FILE",

@@ -10,8 +10,16 @@ use tempfile::tempdir;
 
 use crate::{analyze::analyze, export_made::everything, making};
 
-const FORMATS: [&str; 8] =
-    ["csv", "jsonl", "chrome", "perfetto", "folded", "pprof", "openmetrics", "otlp-json"];
+#[rustfmt::skip]
+const FORMATS: &[&str] = &[
+    "csv", "jsonl", "chrome", "perfetto", "folded", "pprof", "openmetrics", "otlp-json",
+    #[cfg(feature = "parquet")]
+    "parquet",
+    #[cfg(feature = "parquet")]
+    "arrow",
+];
+/// Where names are not in plain sight.
+const PACKED: [&str; 3] = ["openmetrics", "parquet", "arrow"];
 
 #[test]
 fn rows_tell_everything_that_is_recorded() {
@@ -20,35 +28,35 @@ fn rows_tell_everything_that_is_recorded() {
     let lines = analyze(dir.path(), &["export", "run.trace", "--to", "jsonl"]).clean();
     let unix = 1_700_000_000_000_001_000_u64;
     let expected = [
-        json!({ "name": "launch", "kind": "launch", "track": "main", "trace": "run.trace",
+        json!({ "name": "launch", "kind": "launch", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 100, "start_unix_ns": unix + 100, "dur_ns": 20, "depth": 1,
             "status": "unknown", "link": 5 }),
-        json!({ "name": "step \"1\"\u{1b}", "kind": "span", "track": "main", "trace": "run.trace",
+        json!({ "name": "step \"1\"\u{1b}", "kind": "span", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 0, "start_unix_ns": unix, "dur_ns": 200, "depth": 0, "status": "ok",
             "fields": { "count": u64::MAX, "delta": -2, "rate": 0.5, "odd": "NaN", "on": true,
                 "op": "gemm", "wait_ns": 40, "note": "a \"b\",\nc" } }),
-        json!({ "name": "gemm", "kind": "kernel", "track": "gpu 0 stream 1", "trace": "run.trace",
+        json!({ "name": "gemm", "kind": "kernel", "track": "gpu 0 stream 1", "track_kind": "queue", "trace": "run.trace",
             "start_ns": 130, "start_unix_ns": unix + 130, "dur_ns": 100, "depth": 0,
             "status": "unknown", "link": 5, "fields": { "device": "cuda:0" } }),
-        json!({ "name": "copy", "kind": "copy", "track": "gpu 0 stream 1", "trace": "run.trace",
+        json!({ "name": "copy", "kind": "copy", "track": "gpu 0 stream 1", "track_kind": "queue", "trace": "run.trace",
             "start_ns": 200, "start_unix_ns": unix + 200, "dur_ns": 50, "depth": 0,
             "status": "unknown" }),
-        json!({ "name": "pool.depth", "kind": "gauge", "track": "main", "trace": "run.trace",
+        json!({ "name": "pool.depth", "kind": "gauge", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 260, "start_unix_ns": unix + 260, "depth": 0, "status": "unknown",
             "value": 4 }),
-        json!({ "name": "tokens", "kind": "counter", "track": "main", "trace": "run.trace",
+        json!({ "name": "tokens", "kind": "counter", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 270, "start_unix_ns": unix + 270, "depth": 0, "status": "unknown",
             "value": 3 }),
-        json!({ "name": "tokens", "kind": "counter", "track": "main", "trace": "run.trace",
+        json!({ "name": "tokens", "kind": "counter", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 280, "start_unix_ns": unix + 280, "depth": 0, "status": "unknown",
             "value": 5 }),
-        json!({ "name": "oops", "kind": "error", "track": "main", "trace": "run.trace",
+        json!({ "name": "oops", "kind": "error", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 290, "start_unix_ns": unix + 290, "depth": 1, "status": "unknown" }),
-        json!({ "name": "fetch", "kind": "async span", "track": "main", "trace": "run.trace",
+        json!({ "name": "fetch", "kind": "async span", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 150, "start_unix_ns": unix + 150, "dur_ns": 150, "depth": 0,
             "status": "error", "fields": { "link.own": "000000000000000000000000000000ab",
                 "link.request": "000000000000000000000000000000cd" } }),
-        json!({ "name": "request", "kind": "span", "track": "main", "trace": "run.trace",
+        json!({ "name": "request", "kind": "span", "track": "main", "track_kind": "thread", "trace": "run.trace",
             "start_ns": 240, "start_unix_ns": unix + 240, "depth": 0, "status": "open" }),
     ];
     let found: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -60,17 +68,17 @@ fn csv_is_the_same_rows_with_fields_as_json() {
     let dir = tempdir().unwrap();
     everything(&dir.path().join("run.trace"));
     let csv = analyze(dir.path(), &["export", "run.trace", "--to", "csv"]).clean();
-    let expected = r#"name,kind,track,trace,start_ns,start_unix_ns,dur_ns,depth,status,value,link,fields
-launch,launch,main,run.trace,100,1700000000000001100,20,1,unknown,,5,
-"step ""1""~",span,main,run.trace,0,1700000000000001000,200,0,ok,,,"{""count"":18446744073709551615,""delta"":-2,""rate"":0.5,""odd"":""NaN"",""on"":true,""op"":""gemm"",""wait_ns"":40,""note"":""a \""b\"",\nc""}"
-gemm,kernel,gpu 0 stream 1,run.trace,130,1700000000000001130,100,0,unknown,,5,"{""device"":""cuda:0""}"
-copy,copy,gpu 0 stream 1,run.trace,200,1700000000000001200,50,0,unknown,,,
-pool.depth,gauge,main,run.trace,260,1700000000000001260,,0,unknown,4,,
-tokens,counter,main,run.trace,270,1700000000000001270,,0,unknown,3,,
-tokens,counter,main,run.trace,280,1700000000000001280,,0,unknown,5,,
-oops,error,main,run.trace,290,1700000000000001290,,1,unknown,,,
-fetch,async span,main,run.trace,150,1700000000000001150,150,0,error,,,"{""link.own"":""000000000000000000000000000000ab"",""link.request"":""000000000000000000000000000000cd""}"
-request,span,main,run.trace,240,1700000000000001240,,0,open,,,
+    let expected = r#"name,kind,track,track_kind,trace,start_ns,start_unix_ns,dur_ns,depth,status,value,link,fields
+launch,launch,main,thread,run.trace,100,1700000000000001100,20,1,unknown,,5,
+"step ""1""~",span,main,thread,run.trace,0,1700000000000001000,200,0,ok,,,"{""count"":18446744073709551615,""delta"":-2,""rate"":0.5,""odd"":""NaN"",""on"":true,""op"":""gemm"",""wait_ns"":40,""note"":""a \""b\"",\nc""}"
+gemm,kernel,gpu 0 stream 1,queue,run.trace,130,1700000000000001130,100,0,unknown,,5,"{""device"":""cuda:0""}"
+copy,copy,gpu 0 stream 1,queue,run.trace,200,1700000000000001200,50,0,unknown,,,
+pool.depth,gauge,main,thread,run.trace,260,1700000000000001260,,0,unknown,4,,
+tokens,counter,main,thread,run.trace,270,1700000000000001270,,0,unknown,3,,
+tokens,counter,main,thread,run.trace,280,1700000000000001280,,0,unknown,5,,
+oops,error,main,thread,run.trace,290,1700000000000001290,,1,unknown,,,
+fetch,async span,main,thread,run.trace,150,1700000000000001150,150,0,error,,,"{""link.own"":""000000000000000000000000000000ab"",""link.request"":""000000000000000000000000000000cd""}"
+request,span,main,thread,run.trace,240,1700000000000001240,,0,open,,,
 "#;
     assert_eq!(csv, expected.replace('~', "\u{1b}"));
 }
@@ -98,7 +106,7 @@ fn filters_of_every_command_apply_and_the_end_of_the_range_is_until() {
 fn a_file_is_replaced_whole_or_not_at_all() {
     let dir = tempdir().unwrap();
     making::tokens(&dir.path().join("run.trace"));
-    for format in FORMATS {
+    for &format in FORMATS {
         let arguments = ["export", "run.trace", "--to", format];
         let direct = Command::new(env!("CARGO_BIN_EXE_analyze"))
             .args(arguments)
@@ -137,7 +145,7 @@ fn a_trace_without_events_is_an_export_without_any() {
 fn what_could_not_be_read_is_left_out_and_said() {
     let dir = tempdir().unwrap();
     crate::damage::with_a_damaged_column(&dir.path().join("run.trace"));
-    for format in FORMATS {
+    for &format in FORMATS {
         let run = analyze(dir.path(), &["export", "run.trace", "--to", format, "-o", "out"]);
         assert_eq!(run.code, 0, "{format}: {}", run.stderr);
         assert_eq!(run.stderr.matches("events are missing").count(), 1, "{format}: {run:?}");
@@ -177,7 +185,7 @@ fn times_that_no_clock_can_tell_are_cut_and_do_not_overflow() {
             writer.event(kernel, &[], &[]).unwrap();
         }
     });
-    for format in FORMATS {
+    for &format in FORMATS {
         let run = analyze(dir.path(), &["export", "run.trace", "--to", format, "-o", "out"]);
         assert_eq!(run.code, 0, "{format}: {}", run.stderr);
     }
@@ -186,7 +194,7 @@ fn times_that_no_clock_can_tell_are_cut_and_do_not_overflow() {
         .lines()
         .skip(1)
         .step_by(2)
-        .map(|line| line.split(',').nth(6).unwrap().parse().unwrap())
+        .map(|line| line.split(',').nth(7).unwrap().parse().unwrap())
         .collect();
     assert_eq!(durations, [i64::MAX, 0, 4, 0]);
 }
@@ -202,7 +210,7 @@ fn seventy_thousand_names_go_through() {
         }
     });
     // Not as metrics: a histogram each would be 190 MB.
-    for format in FORMATS.into_iter().filter(|&format| format != "openmetrics") {
+    for &format in FORMATS.iter().filter(|format| !PACKED.contains(format)) {
         let run = analyze(dir.path(), &["export", "run.trace", "--to", format, "-o", "out"]);
         assert_eq!(run.clean(), "");
         let bytes = fs::read(dir.path().join("out")).unwrap();
@@ -223,7 +231,7 @@ fn several_traces_are_told_apart_and_put_on_one_line_of_time() {
     let arguments = ["export", "a.trace", "b.trace", "--to"];
     let export = |format| analyze(dir.path(), &[&arguments[..], &[format]].concat()).clean();
     let rows = export("csv");
-    assert!(rows.contains("work,span,t,b.trace,0,1700000000000004000,10,"), "{rows}");
+    assert!(rows.contains("work,span,t,thread,b.trace,0,1700000000000004000,10,"), "{rows}");
     let chrome: Value = serde_json::from_str(&export("chrome")).unwrap();
     let events = chrome["traceEvents"].as_array().unwrap();
     let spans: Vec<(&Value, &Value)> =
@@ -254,4 +262,25 @@ fn a_reader_of_an_export_that_goes_away_is_no_error() {
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{format}");
         assert!(output.status.success(), "{format}");
     }
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_so() {
+    let dir = tempdir().unwrap();
+    making::tokens(&dir.path().join("run.trace"));
+    for format in ["parquet", "arrow"] {
+        let said =
+            analyze(dir.path(), &["export", "run.trace", "--to", format, "-o", "out"]).refusal();
+        assert!(
+            said.starts_with("analyze: --to: this build has neither Parquet nor Arrow; "),
+            "{said}"
+        );
+    }
+    fs::write(dir.path().join("t.parquet"), b"PAR1").unwrap();
+    let said = analyze(dir.path(), &["spans", "t.parquet"]).refusal();
+    assert!(
+        said.starts_with("analyze: t.parquet: is Parquet or Arrow, which this build"),
+        "{said}"
+    );
 }

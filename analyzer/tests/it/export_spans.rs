@@ -195,7 +195,7 @@ proptest! {
         let export = |to| analyze(dir.path(), &["export", "run.trace", "--to", to]).clean();
         let rows = csv_rows(&export("csv"));
         prop_assert_eq!(&rows[1][0], &name);
-        let fields: Value = serde_json::from_str(&rows[1][11]).unwrap();
+        let fields: Value = serde_json::from_str(&rows[1][12]).unwrap();
         prop_assert_eq!(&fields["text"], &name);
         let jsonl = export("jsonl");
         prop_assert_eq!(jsonl.matches('\n').count(), 1);
