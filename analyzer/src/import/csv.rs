@@ -22,10 +22,10 @@ pub(super) fn has_header(text: &[u8], is_one: impl Fn(&[&str]) -> bool) -> bool 
     })
 }
 
-/// Reads all rows; how many there were.
-pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
+/// Reads all rows: how many there were, and the wall time of the clock's zero, if told.
+pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> (u64, Option<i64>) {
     let mut lines = Lines::new(text);
-    let Some(header) = lines.next() else { return 0 };
+    let Some(header) = lines.next() else { return (0, None) };
     let mut rows = Rows::new(found, prefix);
     let mut line = lines.line;
     while let Some(cells) = lines.next() {
@@ -39,7 +39,7 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
         }
         line = lines.line;
     }
-    rows.rows
+    rows.finish()
 }
 
 pub(super) struct Cell<'a> {

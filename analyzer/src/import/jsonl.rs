@@ -16,8 +16,8 @@ pub(super) fn is_jsonl(text: &[u8]) -> bool {
     read.is_ok() && are_columns(keys.iter().map(|key| key.as_ref()))
 }
 
-/// Reads all rows; how many there were.
-pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
+/// Reads all rows: how many there were, and the wall time of the clock's zero, if told.
+pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> (u64, Option<i64>) {
     let mut rows = Rows::new(found, prefix);
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -44,5 +44,5 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
             }
         }
     }
-    rows.rows
+    rows.finish()
 }

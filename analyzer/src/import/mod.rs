@@ -11,8 +11,10 @@
 
 mod chrome;
 mod collector;
+mod columnar;
 mod csv;
 mod decimal;
+mod exported;
 mod json;
 mod jsonl;
 #[cfg(feature = "nsight")]
@@ -102,7 +104,8 @@ pub(crate) fn converted(path: &Path, bytes: Bytes) -> Result<Bytes> {
     let head = head(&bytes, 4_096);
     let is_packed = unpack::is_packed(&head);
     let is_text = !head.is_empty() && !head.contains(&0);
-    if looks_like_a_trace(&head) || !(is_text || is_packed || is_sqlite(&head)) {
+    let is_binary = is_sqlite(&head) || columnar::is_columnar(&head);
+    if looks_like_a_trace(&head) || !(is_text || is_packed || is_binary) {
         return Ok(bytes);
     }
     let content = match Content::of(path, bytes)? {
@@ -123,6 +126,7 @@ pub(crate) fn converted(path: &Path, bytes: Bytes) -> Result<Bytes> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Chrome,
+    Columnar,
     Csv,
     JsonLines,
     Nsight,
@@ -134,6 +138,8 @@ impl Format {
     fn of(text: &[u8]) -> Option<Self> {
         if is_sqlite(text) {
             Some(Format::Nsight)
+        } else if columnar::is_columnar(text) {
+            Some(Format::Columnar)
         } else if rocprof::is_rocprof(text) {
             Some(Format::RocprofJson)
         } else if chrome::is_chrome(text) {
@@ -160,7 +166,7 @@ fn collect(path: &Path, content: Content, found: &mut Collector, prefix: &str) -
         }
         Content::Memory(text) => {
             found.remarks.extend(text.cut);
-            of_text(path, &text.bytes, found, prefix)?
+            in_memory(path, text.bytes, found, prefix)?
         }
     };
     found.end_file(epoch_ns);
@@ -176,13 +182,14 @@ fn collect(path: &Path, content: Content, found: &mut Collector, prefix: &str) -
 /// What a file was, how many events it had, and when its clock's zero was.
 type Taken = (&'static str, u64, Option<i64>);
 
-fn of_text(path: &Path, text: &[u8], found: &mut Collector, prefix: &str) -> Result<Taken> {
+fn in_memory(path: &Path, bytes: Vec<u8>, found: &mut Collector, prefix: &str) -> Result<Taken> {
+    let text = &bytes[..];
     Ok(match Format::of(text) {
         None | Some(Format::Nsight) => {
             return Err(Error::of(
                 path,
-                "neither Chrome trace events, nor an SQLite export, nor of rocprofv3, nor CSV or JSON \
-                 lines with `name` and `start_ns`; give a trace of one of these",
+                "neither Chrome trace events, nor an SQLite export, nor of rocprofv3, nor CSV, JSON \
+                 lines, Parquet or Arrow with `name` and `start_ns`; give a trace of one of these",
             ));
         }
         Some(Format::Chrome) => {
@@ -197,8 +204,18 @@ fn of_text(path: &Path, text: &[u8], found: &mut Collector, prefix: &str) -> Res
             let events = rocprof::read_json(text, found, prefix);
             ("rocprofv3", events.map_err(|why| Error::of(path, why))?, None)
         }
-        Some(Format::Csv) => ("CSV", csv::read(text, found, prefix), None),
-        Some(Format::JsonLines) => ("JSON lines", jsonl::read(text, found, prefix), None),
+        Some(Format::Columnar) => {
+            let read = columnar::read(bytes, found, prefix).map_err(|why| Error::of(path, why))?;
+            (read.format, read.events, read.epoch_ns)
+        }
+        Some(Format::Csv) => {
+            let (events, epoch_ns) = csv::read(text, found, prefix);
+            ("CSV", events, epoch_ns)
+        }
+        Some(Format::JsonLines) => {
+            let (events, epoch_ns) = jsonl::read(text, found, prefix);
+            ("JSON lines", events, epoch_ns)
+        }
     })
 }
 

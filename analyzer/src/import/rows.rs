@@ -12,7 +12,7 @@
 //! | `link` or `correlation` | the same number in a kernel and its launch |
 //! | `value` | the number of a counter or gauge |
 //!
-//! Every other column is a field.
+//! Every other column is a field; exports of our own are for [`super::exported`].
 
 use std::collections::HashMap;
 
@@ -20,6 +20,7 @@ use ringscope_format::{Kind, Status, TrackKind};
 
 use super::{
     collector::{Collector, Event, Field, bits, number},
+    exported::Exported,
     json::Scalar,
 };
 
@@ -81,21 +82,58 @@ pub(super) struct Rows<'a> {
     tracks: HashMap<(String, bool), u32>,
     columns: HashMap<String, (Column, u32)>,
     pub(super) rows: u64,
+    /// What one of them is called: a line, a row.
+    place: &'static str,
     has_remarked: bool,
+    /// Whether these are an export of ours; the first row tells.
+    is_export: Option<bool>,
+    exported: Exported,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn new(found: &'a mut Collector, prefix: &'a str) -> Self {
-        let (tracks, columns) = (HashMap::new(), HashMap::new());
-        Self { found, prefix, tracks, columns, rows: 0, has_remarked: false }
+        Self {
+            found,
+            prefix,
+            tracks: HashMap::new(),
+            columns: HashMap::new(),
+            rows: 0,
+            place: "line",
+            has_remarked: false,
+            is_export: None,
+            exported: Exported::default(),
+        }
+    }
+
+    /// The same for a file whose rows are no lines.
+    #[cfg(feature = "parquet")]
+    pub(super) fn numbered(found: &'a mut Collector, prefix: &'a str) -> Self {
+        Self { place: "row", ..Self::new(found, prefix) }
     }
 
     /// Takes a row, or counts why not. `line` is where it is in the file.
     pub(super) fn row(&mut self, line: u64, cells: &[(&str, Scalar<'_>)]) {
         self.rows += 1;
-        if let Err(why) = self.take(cells) {
+        let headers = || cells.iter().map(|(header, _)| *header);
+        let taken = if *self.is_export.get_or_insert_with(|| Exported::is_it(headers())) {
+            self.exported.take(self.found, cells)
+        } else {
+            self.take(cells)
+        };
+        if let Err(why) = taken {
             self.skip(line, why);
         }
+    }
+
+    /// Something to be said about the file.
+    #[cfg(feature = "parquet")]
+    pub(super) fn remark(&mut self, remark: String) {
+        self.found.remarks.push(remark);
+    }
+
+    /// Ends the table: how many rows there were, and the wall time of its clock's zero.
+    pub(super) fn finish(self) -> (u64, Option<i64>) {
+        (self.rows, self.exported.finish(self.found, self.prefix))
     }
 
     /// Counts a row that could not be read; the first is said with its place.
@@ -103,7 +141,7 @@ impl<'a> Rows<'a> {
         self.found.note(&format!("rows left out: {why}"));
         if !self.has_remarked {
             self.has_remarked = true;
-            self.found.remarks.push(format!("line {line}: {why}"));
+            self.found.remarks.push(format!("{} {line}: {why}", self.place));
         }
     }
 
