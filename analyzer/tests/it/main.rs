@@ -10,6 +10,8 @@ mod edit_merge;
 mod edit_recover;
 mod edit_scrub;
 mod export;
+#[cfg(feature = "parquet")]
+mod export_columnar;
 mod export_made;
 mod export_spans;
 mod export_sums;
@@ -20,6 +22,8 @@ mod formats;
 mod hist;
 mod import_bad_input;
 mod import_chrome;
+#[cfg(feature = "parquet")]
+mod import_columnar;
 mod import_foreign;
 mod import_kineto;
 #[cfg(feature = "nsight")]
@@ -39,6 +43,7 @@ mod overview;
 #[cfg(target_os = "linux")]
 mod progress;
 mod protobuf;
+mod round_trip;
 mod self_time;
 mod slow;
 #[cfg(feature = "sql")]
