@@ -9,6 +9,7 @@ mod child;
 mod counter;
 mod crash;
 mod floor;
+mod interchange;
 mod machine;
 mod process_cost;
 mod quantile;
@@ -50,6 +51,14 @@ enum What {
         #[command(flatten)]
         options: Options,
         /// How many records the trace has [default: 100 million, 10 million if quick]
+        #[arg(long)]
+        records: Option<u64>,
+    },
+    /// Importing a large PyTorch trace and exporting to Parquet, against Python's json and Polars
+    Interchange {
+        #[command(flatten)]
+        options: Options,
+        /// How many records are exported [default: 10 million]
         #[arg(long)]
         records: Option<u64>,
     },
@@ -118,6 +127,12 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             let scratch = options.scratch()?;
             let figures = analyze::run(options.quick, *records, scratch.path())?;
             print(options, &figures, || analyze::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
+        What::Interchange { options, records } => {
+            let scratch = options.scratch()?;
+            let figures = interchange::run(options.quick, *records, scratch.path())?;
+            print(options, &figures, || interchange::table(&figures))?;
             Ok(complain(&figures.complaints()))
         }
         What::Child { task, result } => {

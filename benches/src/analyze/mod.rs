@@ -7,11 +7,11 @@
 //! would be none.
 
 mod figures;
-mod generate;
+pub(crate) mod generate;
 mod polars;
-mod programs;
+pub(crate) mod programs;
 mod rows;
-mod timing;
+pub(crate) mod timing;
 
 use std::path::Path;
 
@@ -19,11 +19,10 @@ use anyhow::{Result, ensure};
 
 use crate::machine::{Machine, crate_version};
 use crate::quantile::median;
-use figures::rounded;
 use polars::Polars;
 use timing::Cost;
 
-pub(crate) use figures::{Figures, table};
+pub(crate) use figures::{Figures, rounded, table};
 pub(crate) use timing::{Run, answer};
 
 const MILLION: u64 = 1_000_000;

@@ -46,7 +46,7 @@ pub(crate) fn python() -> Result<PathBuf> {
     }
     eprintln!(
         "analyze: installing {}",
-        REQUIREMENTS.split_whitespace().collect::<Vec<_>>().join(" and ")
+        REQUIREMENTS.split_whitespace().collect::<Vec<_>>().join(", ")
     );
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))?;
     let wanted = home.join("wanted.txt");
