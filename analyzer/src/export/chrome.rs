@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Exporter,
     counters::{Counters, Reading},
-    events::{Event, Source, StillOpen},
+    events::{Event, Source, StillOpen, track_kind_text},
     fields,
     lanes::{Lanes, Span},
 };
@@ -189,7 +189,9 @@ impl Writing<'_, '_> {
         let id = ids.find(|id| self.taken.insert((trace, *id))).unwrap_or_default();
         self.threads.insert((place, lane), id);
         let pid = self.process_ids[trace];
-        let args = json!({ "name": name });
+        let kind = track_kind_text(self.source.track_kind(trace, track));
+        // Viewers look at the name alone; `analyze import` makes one track of its lanes again.
+        let args = json!({ "name": name, "track": track, "kind": kind });
         self.put(
             json!({ "name": "thread_name", "ph": "M", "pid": pid, "tid": id, "args": args }),
             None,

@@ -137,12 +137,7 @@ impl Exported {
     }
 
     fn track(&mut self, found: &mut Collector, row: &Row<'_>) -> u32 {
-        let kind = match row.track_kind {
-            "queue" => TrackKind::GpuQueue,
-            "recorder" => TrackKind::Recorder,
-            "other" => TrackKind::Other,
-            _ => TrackKind::Thread,
-        };
+        let kind = track_kind_of(row.track_kind);
         let key = (row.trace.to_owned(), row.track.to_owned(), kind);
         *self.tracks.entry(key).or_insert_with_key(|(trace, track, kind)| {
             if !self.traces.contains(trace) {
@@ -196,7 +191,7 @@ fn unpack(
     read.map(|()| fields).map_err(|_| "`fields` that are no JSON object")
 }
 
-fn link_of(key: &str, id: &str) -> Option<Link> {
+pub(super) fn link_of(key: &str, id: &str) -> Option<Link> {
     // The same key again has a number behind it.
     let role = match key.split(' ').next()? {
         "link.own" => LinkRole::Own,
@@ -210,13 +205,13 @@ fn link_of(key: &str, id: &str) -> Option<Link> {
 }
 
 /// As the format calls it, or by its number.
-fn kind_of(text: &str) -> Option<Kind> {
+pub(super) fn kind_of(text: &str) -> Option<Kind> {
     let hex = |digits: &str| u8::from_str_radix(digits, 16).ok().map(Kind);
     let named = || (0x01..=0x7F).map(Kind).find(|kind| kind.name() == Some(text));
     named().or_else(|| text.strip_prefix("kind 0x").and_then(hex)).filter(|kind| kind.is_base())
 }
 
-fn status_of(text: &str) -> Status {
+pub(super) fn status_of(text: &str) -> Status {
     match text {
         "ok" => Status::OK,
         "error" => Status::ERROR,
@@ -225,5 +220,14 @@ fn status_of(text: &str) -> Status {
             let number = other.strip_prefix("status ").and_then(|it| it.parse().ok());
             Status(number.unwrap_or(0) & 0x0F)
         }
+    }
+}
+
+pub(super) fn track_kind_of(text: &str) -> TrackKind {
+    match text {
+        "queue" => TrackKind::GpuQueue,
+        "recorder" => TrackKind::Recorder,
+        "other" => TrackKind::Other,
+        _ => TrackKind::Thread,
     }
 }

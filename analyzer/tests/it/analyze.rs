@@ -5,6 +5,7 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 /// What a run left behind.
@@ -83,6 +84,29 @@ pub(crate) fn analyze_fed(dir: &Path, arguments: &[&str], input: &[u8]) -> Run {
     // It may end without reading everything.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     finish(child.wait_with_output().expect("analyze ends"))
+}
+
+/// The most memory that a run held, in KiB; it has to end well.
+#[cfg(target_os = "linux")]
+pub(crate) fn peak_kib(dir: &Path, arguments: &[&str]) -> u64 {
+    let mut child = command(dir, arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("analyze runs");
+    let mut peak = 0;
+    loop {
+        let path = format!("/proc/{}/status", child.id());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        peak = peak.max(kib.unwrap_or(0));
+        if let Some(status) = child.try_wait().expect("a child") {
+            assert!(status.success());
+            return peak;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn finish(output: std::process::Output) -> Run {

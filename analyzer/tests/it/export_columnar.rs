@@ -1,12 +1,6 @@
 //! Parquet and Arrow: groups by time, statistics, bounded memory, and what others read.
 
-use std::{
-    fs,
-    io::Write,
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, io::Write, path::Path, process::Command};
 
 use parquet::file::{
     reader::{FileReader, SerializedFileReader},
@@ -14,6 +8,8 @@ use parquet::file::{
 };
 use tempfile::tempdir;
 
+#[cfg(target_os = "linux")]
+use crate::analyze::peak_kib;
 use crate::{analyze::analyze, making};
 
 /// A span every 100 ns on two threads.
@@ -57,29 +53,6 @@ fn row_groups_are_bounded_and_their_statistics_tell_their_times() {
     assert_eq!(end, 59_999_900);
 }
 
-/// The most memory that an export held, in KiB.
-#[cfg(target_os = "linux")]
-fn peak(dir: &Path, format: &str) -> u64 {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_analyze"))
-        .args(["export", "run.trace", "--to", format, "-o", "out"])
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut peak = 0;
-    loop {
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-        peak = peak.max(kib.unwrap_or(0));
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success());
-            return peak;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_does_not_grow_with_the_trace() {
@@ -87,7 +60,7 @@ fn memory_does_not_grow_with_the_trace() {
     let peaks = |format| {
         [1_600_000, 4_800_000].map(|spans| {
             many(&dir.path().join("run.trace"), spans);
-            peak(dir.path(), format)
+            peak_kib(dir.path(), &["export", "run.trace", "--to", format, "-o", "out"])
         })
     };
     for format in ["parquet", "arrow"] {

@@ -1,9 +1,9 @@
 //! Export, then import: the same reports, for every format that carries them.
 //!
-//! CSV, JSON lines, Parquet and Arrow carry everything that these reports look at. Of Chrome's
-//! trace events spans and kernels come back to the nanosecond; a status comes back as a field, copies
-//! and fills as spans, a counter as what it came to and not by how much it grew. Perfetto's protobuf is not imported. Folded stacks,
-//! pprof and OpenMetrics are sums without single events, and OTLP is for sending.
+//! CSV, JSON lines, Parquet and Arrow carry everything that these reports look at. Chrome's trace
+//! events carry it but for counters: what they came to comes back, not by how much they grew, on
+//! a track of their own. Perfetto's protobuf is not imported. Folded stacks, pprof and OpenMetrics
+//! are sums without single events, and OTLP is for sending.
 
 use std::path::Path;
 
@@ -61,7 +61,10 @@ fn there_and_back(dir: &Path, format: &str) {
     let _ = std::fs::remove_file(dir.join("back.trace"));
     let run = analyze(dir, &["import", "out", "-o", "back.trace"]);
     assert_eq!(run.code, 0, "{format}: {}", run.stderr);
-    assert!(!run.stderr.contains("not taken as it stands"), "{format}: {}", run.stderr);
+    // Of Chrome's events, what has no end is what was open.
+    let open = "not taken as it stands: 1 beginnings without an end (in flight)";
+    let said = run.stderr.replace(if format == "chrome" { open } else { "" }, "");
+    assert!(!said.contains("not taken as it stands"), "{format}: {said}");
 }
 
 const REPORTS: &[&[&str]] = &[
@@ -154,26 +157,16 @@ fn several_traces_in_one_table_come_back_on_one_clock() {
 }
 
 #[test]
-fn chrome_brings_back_spans_and_kernels_to_the_nanosecond() {
+fn chrome_brings_back_the_same_reports_but_for_counters() {
     let dir = tempdir().unwrap();
     everything(&dir.path().join("run.trace"));
-    let run = analyze(dir.path(), &["export", "run.trace", "--to", "chrome", "-o", "out"]);
-    assert_eq!(run.clean(), "");
-    analyze(dir.path(), &["import", "out", "-o", "back.trace"]);
-    let figures = |report: &str, trace: &str, names: &[&str]| -> Vec<String> {
-        let document = tables(dir.path(), &[report, "--sort", "name"], trace);
-        let rows = document["rows"].as_array().unwrap().iter();
-        let of_names = rows.filter(|row| names.contains(&row["name"].as_str().unwrap()));
-        let figures = ["name", "count", "total_ns", "self_ns", "min_ns", "max_ns"];
-        of_names.map(|row| figures.map(|key| row[key].to_string()).join(" ")).collect()
-    };
-    let both = |report, names: &[&str]| {
-        let before = figures(report, "run.trace", names);
-        assert_eq!(before.len(), names.len(), "{report}");
-        assert_eq!(figures(report, "back.trace", names), before, "{report}");
-    };
-    both("spans", &["fetch", "launch", "step \"1\"\u{1b}"]);
-    both("kernels", &["gemm"]);
+    there_and_back(dir.path(), "chrome");
+    for report in REPORTS.iter().filter(|report| !["threads", "counters"].contains(&report[0])) {
+        let (before, after) =
+            (tables(dir.path(), report, "run.trace"), tables(dir.path(), report, "back.trace"));
+        let named = |document: Value| document.to_string().replace("back.trace", "run.trace");
+        assert_eq!(named(after), named(before), "{report:?}");
+    }
 }
 
 proptest! {
@@ -187,7 +180,7 @@ proptest! {
         let before = tables(dir.path(), &["spans", "--sort", "name"], "run.trace")["rows"].clone();
         // No lines at all are no JSON lines.
         prop_assume!(before.as_array().is_some_and(|rows| !rows.is_empty()));
-        for format in ROWS {
+        for format in ROWS.iter().chain(&["chrome"]) {
             there_and_back(dir.path(), format);
             let after = tables(dir.path(), &["spans", "--sort", "name"], "back.trace");
             prop_assert_eq!(&after["rows"], &before, "{}", format);

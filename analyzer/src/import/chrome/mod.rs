@@ -4,13 +4,14 @@
 //! Times are microseconds in decimal and are taken digit by digit. The array may
 //! end anywhere: writers that are killed leave it open. Beginnings and ends are
 //! paired in [`pairing`]; what PyTorch means by its categories is in [`kineto`], and XLA by its
-//! processes in [`xla`].
+//! processes in [`xla`]; exports of our own are for [`own`].
 //! Samples, object snapshots and memory dumps have no place in a trace; they are counted.
 
 mod arguments;
 mod event;
 mod kineto;
 mod naming;
+mod own;
 mod pairing;
 mod points;
 mod xla;
@@ -62,6 +63,9 @@ pub(super) struct Chrome<'a> {
     scratch: Vec<Field>,
     is_kineto: bool,
     has_xla_devices: bool,
+    is_own: bool,
+    /// Tracks by process and thread, in files of our own.
+    parts: HashMap<(u32, u32), own::Part>,
     events: u64,
     /// Where the event that is being taken begins.
     begin: usize,
@@ -106,6 +110,8 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
         scratch: Vec::new(),
         is_kineto: false,
         has_xla_devices: false,
+        is_own: false,
+        parts: HashMap::new(),
         events: 0,
         begin: 0,
         has_remarked: false,
@@ -200,6 +206,11 @@ impl<'a> Chrome<'a> {
             }
             _ => {}
         }
+        if Self::says_own(key, &value) {
+            self.is_own = true;
+            *epoch_ns = own::epoch_ns(&value);
+            return Ok(());
+        }
         self.is_kineto |=
             matches!(key, "deviceProperties" | "distributedInfo" | "baseTimeNanoseconds");
         let mut keep = |key: &str, value: &str| {
@@ -253,7 +264,7 @@ impl<'a> Chrome<'a> {
                 self.async_edges.push(edge);
             }
             b'i' | b'I' | b'n' | b'T' | b'p' | b'R' => {
-                if !self.memory(event, at) {
+                if !self.own_record(event, at, None) && !self.memory(event, at) {
                     let (line, name) = (self.thread(event), self.name(event));
                     self.arguments(event, false);
                     let point = Event::point(Kind::EVENT, name, line, at, Default::default());
@@ -297,7 +308,10 @@ impl<'a> Chrome<'a> {
                 0
             }
         };
-        if self.device_work(event, at, duration) || self.xla_work(event, at, duration) {
+        if self.own_record(event, at, Some(duration))
+            || self.device_work(event, at, duration)
+            || self.xla_work(event, at, duration)
+        {
             return;
         }
         let (line, name) = (self.thread(event), self.name(event));
@@ -354,6 +368,9 @@ impl<'a> Chrome<'a> {
         let last = &self.last_thread;
         if last.2 != 0 && last.0 == process && last.1 == thread {
             return last.2 - 1;
+        }
+        if let Some(line) = self.own_track(event) {
+            return line;
         }
         let os_id = thread.parse().ok();
         let kind = if os_id.is_some() { TrackKind::Thread } else { TrackKind::Other };

@@ -13,6 +13,7 @@ impl Chrome<'_> {
                 self.has_xla_devices |= xla::is_device(&name);
                 self.processes.insert(process, name);
             }
+            ("thread_name", Some(_)) if self.own_thread(event) => {}
             ("thread_name", Some(name)) => drop(self.threads.insert((process, thread), name)),
             ("process_labels" | "process_sort_index" | "thread_sort_index", _) => {}
             (other, _) => self.found.note(&format!("metadata {other:.40}")),

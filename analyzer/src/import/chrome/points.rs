@@ -9,6 +9,7 @@ use super::{
     },
     Chrome, Line,
     event::{RawEvent, id_of},
+    own,
 };
 
 impl Chrome<'_> {
@@ -33,9 +34,10 @@ impl Chrome<'_> {
         self.found.note_many("counters without a number", strange);
     }
 
-    /// An arrow. PyTorch's own from calls to kernels repeat the correlation.
+    /// An arrow. PyTorch's and our own from calls to kernels repeat the correlation.
     pub(super) fn flow(&mut self, event: &RawEvent<'_>, at: i64) {
-        if matches!(&*event.cat, "ac2g" | "async_cpu_to_gpu") {
+        let is_own = self.is_own && own::repeats_correlation(event);
+        if is_own || matches!(&*event.cat, "ac2g" | "async_cpu_to_gpu") {
             return;
         }
         let track = self.thread(event);
