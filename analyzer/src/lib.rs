@@ -30,6 +30,7 @@
 pub mod budget;
 pub mod cli;
 pub mod device;
+pub mod diff;
 mod edit;
 mod error;
 pub mod export;

@@ -8,6 +8,7 @@ mod analyze;
 mod child;
 mod counter;
 mod crash;
+mod diff;
 mod floor;
 mod machine;
 mod process_cost;
@@ -52,6 +53,14 @@ enum What {
         /// How many records the trace has [default: 100 million, 10 million if quick]
         #[arg(long)]
         records: Option<u64>,
+    },
+    /// How often `analyze diff` cries wolf, and how often it finds what is slower
+    Diff {
+        #[command(flatten)]
+        options: Options,
+        /// Repeat a run that printed this seed
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
@@ -119,6 +128,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             let figures = analyze::run(options.quick, *records, scratch.path())?;
             print(options, &figures, || analyze::table(&figures))?;
             Ok(complain(&figures.complaints()))
+        }
+        What::Diff { options, seed } => {
+            diff::run_raw(options.quick, seed.unwrap_or(1));
+            Ok(ExitCode::SUCCESS)
         }
         What::Child { task, result } => {
             let answer = match serde_json::from_str(task).context("task of a child")? {

@@ -1,0 +1,173 @@
+//! Durations of each group in order, added up in cells of neighbours: what it takes
+//! to see how alike neighbours are, without holding them.
+//!
+//! Pieces are read in parallel. Each keeps a few cells of each group, which grow
+//! when there are too many of them; put behind each other, they are the whole
+//! series, last record first.
+
+use ringscope_format::{Batch, ChunkInfo};
+
+use super::{
+    Question, Scale,
+    taking::{Taken, Taker},
+};
+use crate::{
+    Result,
+    scan::{Piece, Visitor, pieces, scan},
+};
+
+/// At most so many bounds.
+pub(crate) const MOST_BOUNDS: usize = 8;
+
+/// Neighbouring durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Cell {
+    pub(crate) count: u64,
+    /// Their sum in nanoseconds.
+    pub(crate) sum_ns: f64,
+    /// How many are at or below each bound.
+    pub(crate) below: [u32; MOST_BOUNDS],
+}
+
+/// Cells of a group over all pieces, about.
+const CELLS: usize = 512;
+
+impl Question<'_> {
+    /// The series of each group, last record first. `bounds_ns` has
+    /// [`MOST_BOUNDS`] bounds for each group.
+    pub(crate) fn cells(&self, bounds_ns: &[[f64; MOST_BOUNDS]]) -> Result<Vec<Vec<Cell>>> {
+        let scale = Scale::of(self.traces);
+        let taker = Taker::new(self, &scale);
+        // A bound is a duration, or lies between two: rounding must not take it below.
+        let units = |ns: &f64| (ns / scale.unit_ns * (1.0 + 1e-12) + 1e-6).floor() as u64;
+        let bounds: Vec<[u64; MOST_BOUNDS]> =
+            bounds_ns.iter().map(|of| std::array::from_fn(|at| units(&of[at]))).collect();
+        let most = (CELLS / pieces(self.traces).len().max(1)).clamp(4, CELLS / 2);
+        let looked = scan(self.traces, self.columns_again(), "neighbours", || Series {
+            taker: &taker,
+            taken: Taken::default(),
+            bounds: &bounds,
+            most,
+            states: vec![State::default(); self.groups],
+            touched: Vec::new(),
+            done: Vec::new(),
+        })?;
+        let mut done: Vec<Done> = looked.into_iter().flat_map(|worker| worker.done).collect();
+        done.sort_by_key(|it| (it.trace, std::cmp::Reverse(it.first_chunk)));
+        let mut series = vec![Vec::new(); self.groups];
+        for Done { group, cells, .. } in done {
+            series[group as usize].extend(cells.into_iter().map(|cell| Cell {
+                count: u64::from(cell.count),
+                sum_ns: cell.sum as f64 * scale.unit_ns,
+                below: cell.below,
+            }));
+        }
+        Ok(series)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    count: u32,
+    below: [u32; MOST_BOUNDS],
+    sum: u128,
+}
+
+impl Counted {
+    fn merge(&mut self, other: &Counted) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.below.iter_mut().zip(other.below).for_each(|(it, other)| *it += other);
+    }
+}
+
+/// One group in one piece.
+#[derive(Clone, Debug)]
+struct State {
+    open: Counted,
+    /// Records that a cell takes.
+    size: u32,
+    full: Vec<Counted>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { open: Counted::default(), size: 1, full: Vec::new() }
+    }
+}
+
+/// The cells of a group from one piece.
+struct Done {
+    trace: usize,
+    first_chunk: usize,
+    group: u32,
+    cells: Vec<Counted>,
+}
+
+struct Series<'a> {
+    taker: &'a Taker<'a>,
+    taken: Taken,
+    bounds: &'a [[u64; MOST_BOUNDS]],
+    most: usize,
+    states: Vec<State>,
+    /// Groups that this piece has.
+    touched: Vec<u32>,
+    done: Vec<Done>,
+}
+
+impl Visitor for Series<'_> {
+    fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
+        let sieve = self.taker.question.sieve(trace);
+        sieve.is_none_or(|sieve| sieve.can_start_in(chunk.first_tick, chunk.last_tick))
+    }
+
+    fn chunk(&mut self, trace: usize, batch: &Batch) {
+        let Self { taker, taken, bounds, most, states, touched, .. } = self;
+        taker.all(trace, batch, taken);
+        for (&group, &value) in taken.group.iter().zip(&taken.value).rev() {
+            let state = &mut states[group as usize];
+            if state.open.count == 0 && state.full.is_empty() {
+                touched.push(group);
+            }
+            let bounds = &bounds[group as usize];
+            state.open.count += 1;
+            state.open.sum += u128::from(value);
+            for (below, bound) in state.open.below.iter_mut().zip(bounds) {
+                *below += u32::from(value <= *bound);
+            }
+            if state.open.count == state.size {
+                state.close(*most);
+            }
+        }
+    }
+
+    fn end(&mut self, piece: &Piece) {
+        for group in self.touched.drain(..) {
+            let State { open, full: mut cells, .. } =
+                std::mem::take(&mut self.states[group as usize]);
+            if open.count > 0 {
+                cells.push(open);
+            }
+            let (trace, first_chunk) = (piece.trace, piece.chunks.start);
+            self.done.push(Done { trace, first_chunk, group, cells });
+        }
+    }
+}
+
+impl State {
+    /// The open cell is full. Twice as many cells as wanted become half as many.
+    #[cold]
+    fn close(&mut self, most: usize) {
+        self.full.push(std::mem::take(&mut self.open));
+        if self.full.len() < 2 * most || self.size > u32::MAX / 4 {
+            return;
+        }
+        let merged = self.full.chunks(2).map(|pair| {
+            let mut sum = pair[0];
+            pair[1..].iter().for_each(|it| sum.merge(it));
+            sum
+        });
+        self.full = merged.collect();
+        self.size *= 2;
+    }
+}
