@@ -130,7 +130,9 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             Ok(complain(&figures.complaints()))
         }
         What::Diff { options, seed } => {
-            diff::run_raw(options.quick, seed.unwrap_or(1));
+            let scratch = options.scratch()?;
+            let figures = diff::run(options.quick, *seed, scratch.path())?;
+            print(options, &figures, || diff::table(&figures))?;
             Ok(ExitCode::SUCCESS)
         }
         What::Child { task, result } => {

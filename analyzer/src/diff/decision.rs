@@ -161,7 +161,7 @@ pub fn decide<'a>(base: &[&'a RunSummary], head: &[&'a RunSummary], rule: &Rule)
         common.push(of_metric(&names, at, metric, runs, rule, &mut tests));
     }
     flag(&mut tests, rule);
-    let judge = |(name, tests): (Matched<'a>, Vec<Test>)| judged(name, tests, base.len());
+    let judge = |(name, tests): (Matched<'a>, Vec<Test>)| judged(name, tests, base.len(), &metrics);
     let names = names.into_iter().zip(tests).map(judge).collect();
     Decision { design, metrics, base_runs: base.len(), common, names }
 }
@@ -488,35 +488,32 @@ fn flag(tests: &mut [Vec<Test>], rule: &Rule) {
     }
 }
 
-fn judged(name: Matched<'_>, tests: Vec<Test>, base_runs: usize) -> Judged<'_> {
+fn judged<'a>(
+    name: Matched<'a>,
+    tests: Vec<Test>,
+    base_runs: usize,
+    metrics: &[Metric],
+) -> Judged<'a> {
     let verdict = match name.sides(base_runs) {
         (false, _) => Some(Verdict::New),
         (_, false) => Some(Verdict::Removed),
         _ => None,
     };
-    let telling = telling(&tests);
+    let telling = telling(&tests, metrics);
     let found = || telling.map_or(Verdict::InsufficientData, |at| tests[at].verdict);
     Judged { verdict: verdict.unwrap_or_else(found), telling, tests, name }
 }
 
-/// The surest regression, or the surest improvement, or what is known best.
-fn telling(tests: &[Test]) -> Option<usize> {
-    let surest = |verdict: Verdict| {
-        let those = (0..tests.len()).filter(move |&at| tests[at].verdict == verdict);
-        those.min_by(|&a, &b| {
-            let width = |at: usize| tests[at].interval.1 - tests[at].interval.0;
-            tests[a].chance.total_cmp(&tests[b].chance).then(width(a).total_cmp(&width(b)))
-        })
+/// A regression, or an improvement, or what is known: of several figures the median
+/// or the mean rather than a tail, since that is what people look at first.
+fn telling(tests: &[Test], metrics: &[Metric]) -> Option<usize> {
+    let those = |verdict: Verdict| {
+        let found = || (0..tests.len()).filter(move |&at| tests[at].verdict == verdict);
+        let central = found().find(|&at| metrics[tests[at].metric].is_central());
+        central.or_else(|| found().min_by(|&a, &b| tests[a].chance.total_cmp(&tests[b].chance)))
     };
-    let best = |verdict: Verdict| {
-        let those = (0..tests.len()).filter(move |&at| tests[at].verdict == verdict);
-        let width = |at: usize| tests[at].interval.1 - tests[at].interval.0;
-        those.min_by(|&a, &b| width(a).total_cmp(&width(b)))
-    };
-    surest(Verdict::Regression)
-        .or_else(|| surest(Verdict::Improvement))
-        .or_else(|| best(Verdict::Ok))
-        .or_else(|| best(Verdict::Inconclusive))
+    let order = [Verdict::Regression, Verdict::Improvement, Verdict::Ok, Verdict::Inconclusive];
+    order.into_iter().find_map(those)
 }
 
 impl CommonShift {

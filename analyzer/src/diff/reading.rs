@@ -31,13 +31,20 @@ pub struct Asked {
     pub folds: Vec<Fold>,
 }
 
-/// Sums up the run of one trace; says on standard error what is damaged.
+/// Sums up the run of one trace.
 pub fn summarise(path: &Path, asked: &Asked) -> Result<RunSummary> {
+    read(path, asked, false)
+}
+
+/// The same; says on standard error what is damaged, if `aloud`.
+pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary> {
     if asked.percentiles.len() > MOST_BOUNDS {
         return Err(Error::new(format!("--percentiles: at most {MOST_BOUNDS} at once")));
     }
     let mut traces = Traces::open(&[path.to_owned()])?;
-    warn_damage(&traces);
+    if aloud {
+        warn_damage(&traces);
+    }
     let loaded = &traces.list[0];
     // A few pieces for each worker: fewer would leave some of them idle at the end.
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -51,7 +58,9 @@ pub fn summarise(path: &Path, asked: &Asked) -> Result<RunSummary> {
     }
     names.sort_by(|a, b| (a.what, &a.name).cmp(&(b.what, &b.name)));
     let counters = if kinds.counters { counters(&traces, &sieve, asked)? } else { Vec::new() };
-    warn_unreadable(&traces);
+    if aloud {
+        warn_unreadable(&traces);
+    }
     let loaded = &traces.list[0];
     let (trace, vitals) = (&loaded.trace, loaded.trace.vitals());
     let unreadable = traces.events_unreadable(0);

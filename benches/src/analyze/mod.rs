@@ -7,9 +7,9 @@
 //! would be none.
 
 mod figures;
-mod generate;
+pub(crate) mod generate;
 mod polars;
-mod programs;
+pub(crate) mod programs;
 mod rows;
 mod timing;
 
