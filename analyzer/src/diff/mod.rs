@@ -8,8 +8,8 @@
 //! - `reading` sums a trace up, `estimate` says how sure a run alone makes a figure,
 //!   and `stored` keeps summaries in a file.
 //! - `folding` and `matching` say which names are the same.
-//! - `decision` judges, from summaries alone; `common_shift`, `moderation`, `multiple`
-//!   and `sensitivity` are its steps.
+//! - `decision` judges, from summaries alone; `comparing`, `common_shift`, `noise`,
+//!   `moderation`, `clearance`, `multiple` and `sensitivity` are its steps.
 //! - `attribution` and `placing` explain, `circumstances` warns, `perf_budget` and
 //!   `gate` decide how the process ends.
 //! - The rest has one file per form of output.
@@ -21,8 +21,10 @@
 
 mod attribution;
 mod circumstances;
+mod clearance;
 pub(crate) mod command;
 mod common_shift;
+mod comparing;
 mod decision;
 mod estimate;
 mod folding;
@@ -34,6 +36,7 @@ mod markdown;
 mod matching;
 mod moderation;
 mod multiple;
+mod noise;
 mod numerics;
 mod perf_budget;
 mod placing;
