@@ -11,10 +11,11 @@ use clap::ValueEnum;
 use super::{
     attribution::attribute,
     circumstances::{self, Remark},
-    decision::{Decision, Rule, Verdict, decide},
+    decision::{Decision, Design, Rule, Verdict, decide},
     folding::{Fold, USUAL},
     gate::{self, gate},
     github, json, junit, markdown,
+    noise::LEAST_NAMES_SINGLE,
     perf_budget::PerfBudget,
     placing,
     reading::Asked,
@@ -287,6 +288,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         );
         remarks.push(Remark { key: "common", text, is_warning: true });
     }
+    remarks.extend(too_few_names(&decision));
     let attributions = attribute(&decision);
     let places = places(&decision, &attributions, &base, &head, &asked)?;
     let view = View {
@@ -299,8 +301,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         remarks: &remarks,
         places: &places,
     };
-    for remark in remarks.iter().filter(|it| it.is_warning) {
-        eprintln!("analyze: {}", output::shown(&remark.text));
+    // The table says it itself.
+    if args.format != Form::Table || args.output.is_some() {
+        for remark in remarks.iter().filter(|it| it.is_warning) {
+            eprintln!("analyze: {}", output::shown(&remark.text));
+        }
     }
     for (form, path) in &args.also {
         let text = text(args, &view, *form, false)?;
@@ -322,6 +327,22 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         }
     }
     Ok(gate.exit)
+}
+
+/// Says so if a single pair has too few names to know its noise by.
+fn too_few_names(decision: &Decision<'_>) -> Option<Remark> {
+    let tests = || decision.names.iter().flat_map(|it| &it.tests);
+    let ready = decision.names.iter().filter(|it| it.tests.iter().any(|test| test.lacking <= 1.0));
+    let ready = ready.count();
+    let none_made = tests().all(|test| test.verdict == Verdict::InsufficientData);
+    (decision.design == Design::SinglePair && none_made && ready > 0).then(|| Remark {
+        key: "names",
+        text: format!(
+            "{ready} names have calls enough, and it takes {LEAST_NAMES_SINGLE} to know the noise of \
+             one run a side; record more runs"
+        ),
+        is_warning: true,
+    })
 }
 
 /// Where the parts of the largest contributors lie, if there is a change to explain.

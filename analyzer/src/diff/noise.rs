@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Names that it takes to know the noise of a single pair.
-const LEAST_NAMES_SINGLE: usize = 10;
+pub(super) const LEAST_NAMES_SINGLE: usize = 10;
 /// Degrees of freedom of a single pair: its noise is long-tailed.
 const DEGREES_SINGLE: f64 = 8.0;
 

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use ringscope_format::{Batch, ChunkInfo, Columns, Kind, OwnedValue, RecordingState, ValueType};
+use ringscope_format::{Batch, Columns, Kind, OwnedValue, RecordingState, ValueType};
 
 use super::{
     estimate::{Cell, Series, ladder_ranks},
@@ -51,13 +51,13 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
     let pieces = loaded.trace.chunks().len().div_ceil(4 * workers);
     traces.chunks_in_a_piece = pieces.clamp(1, traces.chunks_in_a_piece);
     let sieve = asked.filter.compile(&traces.list[0], &traces.names);
-    let kinds = kinds(&traces)?;
-    let mut names = of_kind(&traces, &sieve, asked, What::Span)?;
-    if kinds.device {
-        names.extend(of_kind(&traces, &sieve, asked, What::Device)?);
+    let (mut names, kinds) = of_kind(&traces, &sieve, asked, What::Span)?;
+    let any = |is: fn(Kind) -> bool| (0..=u8::MAX).any(|it| kinds[usize::from(it)] && is(Kind(it)));
+    if any(is_device_work) {
+        names.extend(of_kind(&traces, &sieve, asked, What::Device)?.0);
     }
     names.sort_by(|a, b| (a.what, &a.name).cmp(&(b.what, &b.name)));
-    let counters = if kinds.counters { counters(&traces, &sieve, asked)? } else { Vec::new() };
+    let counters = if any(is_counter) { counters(&traces, &sieve, asked)? } else { Vec::new() };
     if aloud {
         warn_unreadable(&traces);
     }
@@ -81,33 +81,6 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
         names,
         counters,
     })
-}
-
-/// Which kinds of records there are.
-#[derive(Default)]
-struct Kinds {
-    device: bool,
-    counters: bool,
-}
-
-impl Visitor for Kinds {
-    fn wants(&self, _: usize, _: &ChunkInfo) -> bool {
-        !(self.device && self.counters)
-    }
-
-    fn chunk(&mut self, _: usize, batch: &Batch) {
-        self.device |= batch.kind.iter().any(|&kind| is_device_work(Kind(kind)));
-        self.counters |= batch.kind.iter().any(|&kind| is_counter(Kind(kind)));
-    }
-}
-
-fn kinds(traces: &Traces) -> Result<Kinds> {
-    let found = scan(traces, Columns::KIND, "kinds", Kinds::default)?;
-    let merge = |a: Kinds, b: Kinds| Kinds {
-        device: a.device | b.device,
-        counters: a.counters | b.counters,
-    };
-    Ok(found.into_iter().fold(Kinds::default(), merge))
 }
 
 fn is_counter(kind: Kind) -> bool {
@@ -136,7 +109,13 @@ fn groups(traces: &Traces, folds: &[Fold]) -> (Vec<String>, Vec<u32>) {
     (names, group_of)
 }
 
-fn of_kind(traces: &Traces, sieve: &Sieve, asked: &Asked, what: What) -> Result<Vec<NameSummary>> {
+/// Names of one kind, and which kinds of records there are at all.
+fn of_kind(
+    traces: &Traces,
+    sieve: &Sieve,
+    asked: &Asked,
+    what: What,
+) -> Result<(Vec<NameSummary>, [bool; 256])> {
     let (names, group_of) = groups(traces, &asked.folds);
     let ranks = ladder_ranks(&asked.percentiles);
     let question = Question {
@@ -164,9 +143,10 @@ fn of_kind(traces: &Traces, sieve: &Sieve, asked: &Asked, what: What) -> Result<
         }
         bounds
     };
-    let series = question.cells(&answer.groups.iter().map(bounds).collect::<Vec<_>>())?;
+    let bounds: Vec<_> = answer.groups.iter().map(bounds).collect();
+    let cells = question.cells(&bounds, wanted.len())?;
     let mut found = Vec::new();
-    for ((name, group), cells) in names.into_iter().zip(&answer.groups).zip(series) {
+    for ((name, group), cells) in names.into_iter().zip(&answer.groups).zip(cells.series) {
         if group.count == 0 {
             continue;
         }
@@ -186,7 +166,7 @@ fn of_kind(traces: &Traces, sieve: &Sieve, asked: &Asked, what: What) -> Result<
         let percentiles = &asked.percentiles;
         found.push(NameSummary::of_series(name, what, group.total_ns, own, percentiles, &series));
     }
-    Ok(found)
+    Ok((found, cells.kinds))
 }
 
 /// Adds up counters and gauges by group.

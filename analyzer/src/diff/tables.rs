@@ -193,7 +193,9 @@ pub(super) fn counters(view: &View<'_>) -> Option<Table> {
         Column::new("change_percent", "delta %"),
     ];
     let mut table = Table::new("counters", "Counters and gauges a run, not judged", columns);
-    for (name, base, head) in view.counters() {
+    // What the recorder says about itself is for machines.
+    let of_program = |it: &(String, Option<f64>, Option<f64>)| !it.0.starts_with("recorder.");
+    for (name, base, head) in view.counters().into_iter().filter(of_program) {
         let cell = |value: Option<f64>| value.map_or(Cell::None, Cell::Number);
         let change = match (base, head) {
             (Some(base), Some(head)) if base != 0.0 => Cell::Percent(100.0 * (head / base - 1.0)),

@@ -29,18 +29,34 @@ pub(crate) struct Cell {
     pub(crate) below: [u32; MOST_BOUNDS],
 }
 
+/// The series of all groups.
+pub(crate) struct Cells {
+    /// By group, last record first.
+    pub(crate) series: Vec<Vec<Cell>>,
+    /// Which kinds of records there are, whether they count or not.
+    pub(crate) kinds: [bool; 256],
+}
+
 /// Cells of a group over all pieces, about.
 const CELLS: usize = 512;
 
 impl Question<'_> {
-    /// The series of each group, last record first. `bounds_ns` has
-    /// [`MOST_BOUNDS`] bounds for each group.
-    pub(crate) fn cells(&self, bounds_ns: &[[f64; MOST_BOUNDS]]) -> Result<Vec<Vec<Cell>>> {
+    /// The series of each group, of which the first `used` bounds count.
+    pub(crate) fn cells(&self, bounds_ns: &[[f64; MOST_BOUNDS]], used: usize) -> Result<Cells> {
+        // Half of the bounds is what is usual, and takes half the time.
+        if used <= MOST_BOUNDS / 2 {
+            self.cells_with::<{ MOST_BOUNDS / 2 }>(bounds_ns)
+        } else {
+            self.cells_with::<MOST_BOUNDS>(bounds_ns)
+        }
+    }
+
+    fn cells_with<const N: usize>(&self, bounds_ns: &[[f64; MOST_BOUNDS]]) -> Result<Cells> {
         let scale = Scale::of(self.traces);
         let taker = Taker::new(self, &scale);
         // A bound is a duration, or lies between two: rounding must not take it below.
         let units = |ns: &f64| (ns / scale.unit_ns * (1.0 + 1e-12) + 1e-6).floor() as u64;
-        let bounds: Vec<[u64; MOST_BOUNDS]> =
+        let bounds: Vec<[u64; N]> =
             bounds_ns.iter().map(|of| std::array::from_fn(|at| units(&of[at]))).collect();
         let most = (CELLS / pieces(self.traces).len().max(1)).clamp(4, CELLS / 2);
         let looked = scan(self.traces, self.columns_again(), "neighbours", || Series {
@@ -51,30 +67,41 @@ impl Question<'_> {
             states: vec![State::default(); self.groups],
             touched: Vec::new(),
             done: Vec::new(),
+            kinds: [false; 256],
         })?;
-        let mut done: Vec<Done> = looked.into_iter().flat_map(|worker| worker.done).collect();
+        let mut kinds = [false; 256];
+        for worker in &looked {
+            kinds.iter_mut().zip(worker.kinds).for_each(|(it, seen)| *it |= seen);
+        }
+        let mut done: Vec<Done<N>> = looked.into_iter().flat_map(|worker| worker.done).collect();
         done.sort_by_key(|it| (it.trace, std::cmp::Reverse(it.first_chunk)));
         let mut series = vec![Vec::new(); self.groups];
         for Done { group, cells, .. } in done {
             series[group as usize].extend(cells.into_iter().map(|cell| Cell {
                 count: u64::from(cell.count),
-                sum_ns: cell.sum as f64 * scale.unit_ns,
-                below: cell.below,
+                sum_ns: cell.sum * scale.unit_ns,
+                below: std::array::from_fn(|at| cell.below.get(at).copied().unwrap_or(0)),
             }));
         }
-        Ok(series)
+        Ok(Cells { series, kinds })
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
+#[derive(Clone, Copy, Debug)]
+struct Counted<const N: usize> {
     count: u32,
-    below: [u32; MOST_BOUNDS],
-    sum: u128,
+    below: [u32; N],
+    sum: f64,
 }
 
-impl Counted {
-    fn merge(&mut self, other: &Counted) {
+impl<const N: usize> Default for Counted<N> {
+    fn default() -> Self {
+        Self { count: 0, below: [0; N], sum: 0.0 }
+    }
+}
+
+impl<const N: usize> Counted<N> {
+    fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
         self.below.iter_mut().zip(other.below).for_each(|(it, other)| *it += other);
@@ -83,45 +110,47 @@ impl Counted {
 
 /// One group in one piece.
 #[derive(Clone, Debug)]
-struct State {
-    open: Counted,
+struct State<const N: usize> {
+    open: Counted<N>,
     /// Records that a cell takes.
     size: u32,
-    full: Vec<Counted>,
+    full: Vec<Counted<N>>,
 }
 
-impl Default for State {
+impl<const N: usize> Default for State<N> {
     fn default() -> Self {
         Self { open: Counted::default(), size: 1, full: Vec::new() }
     }
 }
 
 /// The cells of a group from one piece.
-struct Done {
+struct Done<const N: usize> {
     trace: usize,
     first_chunk: usize,
     group: u32,
-    cells: Vec<Counted>,
+    cells: Vec<Counted<N>>,
 }
 
-struct Series<'a> {
+struct Series<'a, const N: usize> {
     taker: &'a Taker<'a>,
     taken: Taken,
-    bounds: &'a [[u64; MOST_BOUNDS]],
+    bounds: &'a [[u64; N]],
     most: usize,
-    states: Vec<State>,
+    states: Vec<State<N>>,
     /// Groups that this piece has.
     touched: Vec<u32>,
-    done: Vec<Done>,
+    done: Vec<Done<N>>,
+    kinds: [bool; 256],
 }
 
-impl Visitor for Series<'_> {
+impl<const N: usize> Visitor for Series<'_, N> {
     fn wants(&self, trace: usize, chunk: &ChunkInfo) -> bool {
         let sieve = self.taker.question.sieve(trace);
         sieve.is_none_or(|sieve| sieve.can_start_in(chunk.first_tick, chunk.last_tick))
     }
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
+        batch.kind.iter().for_each(|&kind| self.kinds[usize::from(kind)] = true);
         let Self { taker, taken, bounds, most, states, touched, .. } = self;
         taker.all(trace, batch, taken);
         for (&group, &value) in taken.group.iter().zip(&taken.value).rev() {
@@ -131,7 +160,7 @@ impl Visitor for Series<'_> {
             }
             let bounds = &bounds[group as usize];
             state.open.count += 1;
-            state.open.sum += u128::from(value);
+            state.open.sum += value as f64;
             for (below, bound) in state.open.below.iter_mut().zip(bounds) {
                 *below += u32::from(value <= *bound);
             }
@@ -154,7 +183,7 @@ impl Visitor for Series<'_> {
     }
 }
 
-impl State {
+impl<const N: usize> State<N> {
     /// The open cell is full. Twice as many cells as wanted become half as many.
     #[cold]
     fn close(&mut self, most: usize) {

@@ -84,7 +84,7 @@ fn a_single_pair_shows_a_large_slowdown() {
     let run = analyze(dir.path(), &["diff", "a.trace", "b.trace"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
     assert!(run.stdout.contains("regression: 1 name is slower"), "{}", run.stdout);
-    assert!(run.stderr.contains("one run a side"), "{}", run.stderr);
+    assert!(run.stdout.contains("one run a side"), "{}", run.stderr);
 }
 
 #[test]
@@ -187,11 +187,11 @@ fn other_machines_and_the_order_of_measurement_are_said() {
     let run = analyze(dir.path(), &arguments);
     assert_eq!(run.code, 0);
     assert!(
-        run.stderr.contains("machine differs: host.cpus is 2 in base, 8 in head"),
+        run.stdout.contains("machine differs: host.cpus is 2 in base, 8 in head"),
         "{}",
         run.stderr
     );
-    assert!(run.stderr.contains("one side was measured after the other"), "{}", run.stderr);
+    assert!(run.stdout.contains("one side was measured after the other"), "{}", run.stderr);
     assert!(run.stdout.contains("one side after the other"), "{}", run.stdout);
 }
 
@@ -217,4 +217,47 @@ fn foreign_traces_can_be_compared() {
     let (code, document) = compared(dir.path(), &arguments, &[]);
     assert_eq!((code, verdicts(&document, "regression")), (1, 1), "{document:#}");
     assert_eq!(row(&document, "op_3")["verdict"], "regression");
+}
+
+#[test]
+fn a_single_pair_with_few_names_says_what_it_lacks() {
+    let dir = tempdir().unwrap();
+    let few = Program { names: Program::new().names[..4].to_vec(), ..Program::new() };
+    let arguments = sides(dir.path(), 1, &few, &few);
+    let run = analyze(dir.path(), &arguments);
+    assert_eq!(run.code, 3);
+    let said = "4 names have calls enough, and it takes 10 to know the noise of one run a side";
+    assert!(run.stdout.contains(said), "{}", run.stdout);
+    let csv: Vec<&str> = arguments.iter().map(String::as_str).chain(["--format", "csv"]).collect();
+    assert!(analyze(dir.path(), &csv).stderr.contains(said));
+}
+
+#[test]
+fn counters_and_memory_are_shown_and_not_judged() {
+    use ringscope_format::{Kind, Record, ValueType};
+    let dir = tempdir().unwrap();
+    for (file, tokens) in [("a.trace", 10_u64), ("b.trace", 15)] {
+        crate::making::trace(&dir.path().join(file), |writer| {
+            let main = writer.track(crate::making::THREAD, 7, "main");
+            let (step, counter, gauge) =
+                (writer.name("step"), writer.name("tokens"), writer.name("resident"));
+            for at in 0..50 {
+                writer.event(crate::making::span(step, main, at * 1_000, 500), &[], &[]).unwrap();
+                let value = (ValueType::U64, tokens);
+                let record = Record::point(Kind::COUNTER, counter, main, at * 1_000, value);
+                writer.event(record, &[], &[]).unwrap();
+                // A gauge that is no number counts for nothing.
+                let nan = (ValueType::F64, if at == 7 { f64::NAN } else { 2.0 }.to_bits());
+                let record = Record::point(Kind::GAUGE, gauge, main, at * 1_000, nan);
+                writer.event(record, &[], &[]).unwrap();
+            }
+        });
+    }
+    let arguments = ["diff", "a.trace", "b.trace"].map(str::to_owned);
+    let (_, document) = compared(dir.path(), &arguments, &[]);
+    let wanted = serde_json::json!([
+        { "name": "resident", "base": 2.0, "head": 2.0 },
+        { "name": "tokens", "base": 500.0, "head": 750.0 },
+    ]);
+    assert_eq!(document["counters"], wanted);
 }
