@@ -48,3 +48,40 @@ pub(super) fn reaches(
     // below the head's lower end.
     (base.0.max(head.1), base.1.max(head.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, near: (f64, f64), far: (f64, f64)) -> Estimate {
+        Estimate {
+            value,
+            low: far.0,
+            high: far.1,
+            near_low: near.0,
+            near_high: near.1,
+            effective: 100.0,
+        }
+    }
+
+    fn up(one: Estimate, runs: usize) -> f64 {
+        let all: Vec<Option<&Estimate>> = vec![Some(&one); 2 * runs];
+        reaches(&all, runs, Metric::Percentile(50.0), runs).1
+    }
+
+    #[test]
+    fn few_runs_have_to_leave_the_wide_interval_and_many_the_narrow_one() {
+        // As far as even distances let expect: 4 to 1.5 standard errors, and slack.
+        let even = estimate(100.0, (98.0, 102.0), (95.5, 104.7));
+        assert!((up(even, 3) - 1.047_f64.ln()).abs() < 1e-9);
+        assert!((up(even, 5) - 1.020_4_f64.ln()).abs() < 1e-3);
+        assert!(up(even, 8) < up(even, 5));
+    }
+
+    #[test]
+    fn five_runs_beside_a_gap_have_to_leave_the_wide_interval() {
+        // The next mode begins within the wide interval, not within the narrow one.
+        let gap = estimate(100.0, (99.0, 101.0), (98.0, 150.0));
+        assert!((up(gap, 5) - 1.5_f64.ln()).abs() < 1e-9);
+    }
+}

@@ -86,3 +86,51 @@ pub(super) fn noise_of_a_pair(lines: &[Line]) -> Vec<Option<Noise>> {
     };
     changes.iter().map(noise).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(change: f64, within: f64) -> Line {
+        Line { name: 0, values: vec![Some(0.0), Some(change)], within, reaches: (0.0, 0.0) }
+    }
+
+    #[test]
+    fn the_noise_of_a_pair_is_the_spread_of_all_names() {
+        let few: Vec<Line> = (0..9).map(|_| line(0.01, 1e-6)).collect();
+        assert!(noise_of_a_pair(&few).iter().all(Option::is_none));
+        let many: Vec<Line> =
+            (0..40).map(|at| line(if at % 2 == 0 { 0.02 } else { -0.02 }, 1e-8)).collect();
+        let error = noise_of_a_pair(&many)[0].map(|noise| noise.error()).unwrap_or_default();
+        // Half of all standard normal deviates are within 0.6745.
+        assert!((error - 0.02 / 0.674_5).abs() < 1e-3, "{error}");
+    }
+
+    #[test]
+    fn a_name_that_its_own_runs_leave_unsure_has_more_noise_than_the_rest() {
+        let mut names: Vec<Line> =
+            (0..40).map(|at| line(if at % 2 == 0 { 0.01 } else { -0.01 }, 1e-8)).collect();
+        names.push(line(0.0, 0.04));
+        let noises = noise_of_a_pair(&names);
+        let error = |at: usize| noises[at].map_or(0.0, |noise: Noise| noise.error());
+        assert!(error(40) > 0.28 && error(0) < 0.02, "{} {}", error(40), error(0));
+    }
+
+    #[test]
+    fn runs_of_one_side_make_the_noise_and_it_is_never_below_a_names_own() {
+        let quiet = |_| Line {
+            name: 0,
+            values: [0.0, 0.001, -0.001, 0.5, 0.501, 0.499].map(Some).to_vec(),
+            within: 1e-8,
+            reaches: (0.0, 0.0),
+        };
+        let mut names: Vec<Line> = (0..10).map(quiet).collect();
+        let loud = [0.0, 0.3, -0.3, 0.0, 0.3, -0.3].map(Some).to_vec();
+        names.push(Line { values: loud, ..quiet(0) });
+        let noises = noise_across_runs(&names, 3);
+        let variance = |at: usize| noises[at].map_or(0.0, |noise| noise.variance);
+        assert!(variance(10) >= 0.09 - 1e-12, "{}", variance(10));
+        // The step between the sides is no noise.
+        assert!(variance(0) < 0.01, "{}", variance(0));
+    }
+}
