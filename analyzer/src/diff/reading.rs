@@ -17,7 +17,7 @@ use crate::{
     load::Traces,
     report::about::{warn_damage, warn_unreadable},
     scan::{Visitor, scan},
-    summary::{Group, Key, Question, cells::MOST_BOUNDS},
+    summary::{Group, Key, Percentiles, Question, cells::MOST_BOUNDS},
 };
 
 /// What of a trace is summed up, and how.
@@ -125,28 +125,24 @@ fn of_kind(
         key: Key::Name,
         group_of: vec![group_of],
         groups: names.len(),
-        percentiles: ranks.clone(),
+        percentiles: asked.percentiles.clone(),
         self_time: what == What::Span,
         top: None,
         bounds_ns: Vec::new(),
     };
     let answer = question.answer()?;
-    let wanted: Vec<usize> = asked
-        .percentiles
-        .iter()
-        .filter_map(|percent| ranks.iter().position(|rank| (rank - percent).abs() < 1e-9))
-        .collect();
     let bounds = |group: &Group| {
         let mut bounds = [0.0; MOST_BOUNDS];
-        for (bound, &at) in bounds.iter_mut().zip(&wanted) {
+        for (at, bound) in bounds.iter_mut().take(asked.percentiles.len()).enumerate() {
             *bound = group.percentiles_ns.get(at).copied().unwrap_or(0.0);
         }
         bounds
     };
     let bounds: Vec<_> = answer.groups.iter().map(bounds).collect();
-    let cells = question.cells(&bounds, wanted.len())?;
+    let cells = question.cells(&bounds, asked.percentiles.len())?;
     let mut found = Vec::new();
-    for ((name, group), cells) in names.into_iter().zip(&answer.groups).zip(cells.series) {
+    let series = cells.series.into_iter().zip(cells.samples);
+    for ((name, group), (cells, samples)) in names.into_iter().zip(&answer.groups).zip(series) {
         if group.count == 0 {
             continue;
         }
@@ -155,11 +151,13 @@ fn of_kind(
             .map(|cell| Cell {
                 count: cell.count,
                 sum: cell.sum_ns,
-                below: cell.below[..wanted.len()].iter().map(|&n| u64::from(n)).collect(),
+                below: cell.below[..asked.percentiles.len()]
+                    .iter()
+                    .map(|&n| u64::from(n))
+                    .collect(),
             })
             .collect();
-        let ladder: Vec<(f64, f64)> =
-            group.percentiles_ns.known(&ranks).map(|(rank, value)| (rank / 100.0, value)).collect();
+        let ladder = ladder(&ranks, &samples, &group.percentiles_ns, &asked.percentiles);
         let (mean, std) = (group.mean_ns, group.std_ns);
         let series = Series { cells: &cells, count: group.count, mean, std, ladder: &ladder };
         let own = group.self_ns.unwrap_or(group.total_ns);
@@ -167,6 +165,38 @@ fn of_kind(
         found.push(NameSummary::of_series(name, what, group.total_ns, own, percentiles, &series));
     }
     Ok((found, cells.kinds))
+}
+
+/// Values at ranks: the exact ones where they are known, and between them what a part
+/// of the durations shows, which is all of them if there are few.
+fn ladder(
+    ranks: &[f64],
+    samples: &[(f64, f64)],
+    exact: &Percentiles,
+    asked: &[f64],
+) -> Vec<(f64, f64)> {
+    let whole: f64 = samples.iter().map(|it| it.1).sum();
+    let exact: Vec<(f64, f64)> = exact.known(asked).collect();
+    let mut found = Vec::with_capacity(ranks.len());
+    let (mut at, mut before) = (0, 0.0);
+    for &rank in ranks {
+        while at + 1 < samples.len() && before + samples[at].1 < rank / 100.0 * whole {
+            before += samples[at].1;
+            at += 1;
+        }
+        let known = exact.iter().find(|it| (it.0 - rank).abs() < 1e-9).map(|it| it.1);
+        if let Some(value) = known.or(samples.get(at).map(|it| it.0)) {
+            found.push((rank / 100.0, value));
+        }
+    }
+    // A sample may lie on the wrong side of a value that is known.
+    for &(percent, value) in &exact {
+        for step in &mut found {
+            let is_below = step.0 < percent / 100.0;
+            step.1 = if is_below { step.1.min(value) } else { step.1.max(value) };
+        }
+    }
+    found
 }
 
 /// Adds up counters and gauges by group.

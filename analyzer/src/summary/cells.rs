@@ -3,7 +3,8 @@
 //!
 //! Pieces are read in parallel. Each keeps a few cells of each group, which grow
 //! when there are too many of them; put behind each other, they are the whole
-//! series, last record first.
+//! series, last record first. Beside them, every so many durations are kept as they
+//! are, all of them if there are few: enough to see roughly where the others lie.
 
 use ringscope_format::{Batch, ChunkInfo};
 
@@ -33,12 +34,16 @@ pub(crate) struct Cell {
 pub(crate) struct Cells {
     /// By group, last record first.
     pub(crate) series: Vec<Vec<Cell>>,
+    /// By group, durations in nanoseconds, rising, each with how many it stands for.
+    pub(crate) samples: Vec<Vec<(f64, f64)>>,
     /// Which kinds of records there are, whether they count or not.
     pub(crate) kinds: [bool; 256],
 }
 
 /// Cells of a group over all pieces, about.
 const CELLS: usize = 512;
+/// Durations of a group that are kept over all pieces, about.
+const SAMPLES: usize = 4_096;
 
 impl Question<'_> {
     /// The series of each group, of which the first `used` bounds count.
@@ -64,6 +69,7 @@ impl Question<'_> {
             taken: Taken::default(),
             bounds: &bounds,
             most,
+            most_kept: (SAMPLES / pieces(self.traces).len().max(1)).max(16),
             states: vec![State::default(); self.groups],
             touched: Vec::new(),
             done: Vec::new(),
@@ -76,14 +82,20 @@ impl Question<'_> {
         let mut done: Vec<Done<N>> = looked.into_iter().flat_map(|worker| worker.done).collect();
         done.sort_by_key(|it| (it.trace, std::cmp::Reverse(it.first_chunk)));
         let mut series = vec![Vec::new(); self.groups];
-        for Done { group, cells, .. } in done {
+        let mut samples = vec![Vec::new(); self.groups];
+        for Done { group, cells, kept, stride, .. } in done {
+            let sample = |value: u64| (value as f64 * scale.unit_ns, f64::from(stride));
+            samples[group as usize].extend(kept.into_iter().map(sample));
             series[group as usize].extend(cells.into_iter().map(|cell| Cell {
                 count: u64::from(cell.count),
                 sum_ns: cell.sum * scale.unit_ns,
                 below: std::array::from_fn(|at| cell.below.get(at).copied().unwrap_or(0)),
             }));
         }
-        Ok(Cells { series, kinds })
+        for of_group in &mut samples {
+            of_group.sort_unstable_by(|a: &(f64, f64), b| a.0.total_cmp(&b.0));
+        }
+        Ok(Cells { series, samples, kinds })
     }
 }
 
@@ -115,11 +127,23 @@ struct State<const N: usize> {
     /// Records that a cell takes.
     size: u32,
     full: Vec<Counted<N>>,
+    /// Every so many durations.
+    kept: Vec<u64>,
+    stride: u32,
+    /// Records until the next one that is kept.
+    skip: u32,
 }
 
 impl<const N: usize> Default for State<N> {
     fn default() -> Self {
-        Self { open: Counted::default(), size: 1, full: Vec::new() }
+        Self {
+            open: Counted::default(),
+            size: 1,
+            full: Vec::new(),
+            kept: Vec::new(),
+            stride: 1,
+            skip: 0,
+        }
     }
 }
 
@@ -129,6 +153,8 @@ struct Done<const N: usize> {
     first_chunk: usize,
     group: u32,
     cells: Vec<Counted<N>>,
+    kept: Vec<u64>,
+    stride: u32,
 }
 
 struct Series<'a, const N: usize> {
@@ -136,6 +162,7 @@ struct Series<'a, const N: usize> {
     taken: Taken,
     bounds: &'a [[u64; N]],
     most: usize,
+    most_kept: usize,
     states: Vec<State<N>>,
     /// Groups that this piece has.
     touched: Vec<u32>,
@@ -151,7 +178,7 @@ impl<const N: usize> Visitor for Series<'_, N> {
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
         batch.kind.iter().for_each(|&kind| self.kinds[usize::from(kind)] = true);
-        let Self { taker, taken, bounds, most, states, touched, .. } = self;
+        let Self { taker, taken, bounds, most, most_kept, states, touched, .. } = self;
         taker.all(trace, batch, taken);
         for (&group, &value) in taken.group.iter().zip(&taken.value).rev() {
             let state = &mut states[group as usize];
@@ -164,6 +191,11 @@ impl<const N: usize> Visitor for Series<'_, N> {
             for (below, bound) in state.open.below.iter_mut().zip(bounds) {
                 *below += u32::from(value <= *bound);
             }
+            if state.skip == 0 {
+                state.keep(value, *most_kept);
+            } else {
+                state.skip -= 1;
+            }
             if state.open.count == state.size {
                 state.close(*most);
             }
@@ -172,18 +204,32 @@ impl<const N: usize> Visitor for Series<'_, N> {
 
     fn end(&mut self, piece: &Piece) {
         for group in self.touched.drain(..) {
-            let State { open, full: mut cells, .. } =
+            let State { open, full: mut cells, kept, stride, .. } =
                 std::mem::take(&mut self.states[group as usize]);
             if open.count > 0 {
                 cells.push(open);
             }
             let (trace, first_chunk) = (piece.trace, piece.chunks.start);
-            self.done.push(Done { trace, first_chunk, group, cells });
+            self.done.push(Done { trace, first_chunk, group, cells, kept, stride });
         }
     }
 }
 
 impl<const N: usize> State<N> {
+    /// Keeps a duration. Of twice as many as wanted, every second one is dropped.
+    fn keep(&mut self, value: u64, most: usize) {
+        self.kept.push(value);
+        if self.kept.len() >= 2 * most && self.stride < u32::MAX / 2 {
+            let mut at = 0;
+            self.kept.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            self.stride *= 2;
+        }
+        self.skip = self.stride - 1;
+    }
+
     /// The open cell is full. Twice as many cells as wanted become half as many.
     #[cold]
     fn close(&mut self, most: usize) {
