@@ -43,7 +43,7 @@ pub(crate) struct Cells {
 /// Cells of a group over all pieces, about.
 const CELLS: usize = 512;
 /// Durations of a group that are kept over all pieces, about.
-const SAMPLES: usize = 4_096;
+const SAMPLES: usize = 1_024;
 
 impl Question<'_> {
     /// The series of each group, of which the first `used` bounds count.
