@@ -52,6 +52,15 @@ enum Command {
     #[cfg(not(feature = "sql"))]
     #[command(flatten)]
     NoQuery(NoQuery),
+    /// Whether runs got slower, name by name, and whose fault it is; a gate for CI
+    ///
+    /// Each side is a trace, several, or a summary written by `analyze summary -o base.json`; one
+    /// trace is one run. Runs are the unit of every decision: five a side, measured in turns,
+    /// tell a slowdown of 10 %; a single pair tells only large ones.
+    ///
+    /// Exits with 0 if nothing regressed, 1 if something did, 2 if something cannot be used, 3 if
+    /// there is not enough to decide by.
+    Diff(Box<crate::diff::Args>),
     /// What the file is and where it comes from
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
@@ -114,6 +123,7 @@ impl Cli {
                 exit = verdict;
                 (common, document)
             }
+            Command::Diff(args) => return crate::diff::command::run(&args),
             Command::Export(args) => return crate::export::run(args),
             Command::Edit(command) => return command.run(),
             Command::Import(args) => {
@@ -329,7 +339,7 @@ impl Common {
     }
 }
 
-fn parse_percentile(text: &str) -> std::result::Result<f64, String> {
+pub(crate) fn parse_percentile(text: &str) -> std::result::Result<f64, String> {
     let text = text.trim().trim_start_matches(['p', 'P']);
     let percentile: f64 = text.parse().map_err(|_| "not a number, such as 99.9".to_owned())?;
     if (0.0..=100.0).contains(&percentile) {

@@ -25,6 +25,8 @@ pub enum Exit {
     Failed = 1,
     /// Wrong usage, or input that cannot be used.
     Unusable = 2,
+    /// There was not enough to decide by.
+    Undecided = 3,
 }
 
 impl Error {

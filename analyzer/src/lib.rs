@@ -21,6 +21,7 @@
 //! - [`output`] has one file per format.
 //! - [`export`] turns traces into what other tools read, one file per format; events
 //!   stream through it from `scan`.
+//! - [`diff`] compares runs: what got slower, how sure that is, whose fault it is.
 //! - `edit` has one file per subcommand that writes a trace instead of a report.
 //!
 //! Percentiles are exact and interpolated linearly between the two nearest ranks,
@@ -30,6 +31,7 @@
 pub mod budget;
 pub mod cli;
 pub mod device;
+pub mod diff;
 mod edit;
 mod error;
 pub mod export;

@@ -8,6 +8,7 @@ mod analyze;
 mod child;
 mod counter;
 mod crash;
+mod diff;
 mod floor;
 mod interchange;
 mod machine;
@@ -61,6 +62,14 @@ enum What {
         /// How many records are exported [default: 10 million]
         #[arg(long)]
         records: Option<u64>,
+    },
+    /// How often `analyze diff` cries wolf, and how often it finds what is slower
+    Diff {
+        #[command(flatten)]
+        options: Options,
+        /// Repeat a run that printed this seed
+        #[arg(long)]
+        seed: Option<u64>,
     },
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
@@ -134,6 +143,12 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             let figures = interchange::run(options.quick, *records, scratch.path())?;
             print(options, &figures, || interchange::table(&figures))?;
             Ok(complain(&figures.complaints()))
+        }
+        What::Diff { options, seed } => {
+            let scratch = options.scratch()?;
+            let figures = diff::run(options.quick, *seed, scratch.path())?;
+            print(options, &figures, || diff::table(&figures))?;
+            Ok(ExitCode::SUCCESS)
         }
         What::Child { task, result } => {
             let answer = match serde_json::from_str(task).context("task of a child")? {

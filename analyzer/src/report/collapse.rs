@@ -46,15 +46,15 @@ impl<'a> Template<'a> {
 
 /// Names that make one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Alike {
+pub(crate) struct Alike {
     /// The name, or one for them all: `block_{0..31}`.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// Which of the names they are.
-    pub(super) members: Vec<usize>,
+    pub(crate) members: Vec<usize>,
 }
 
 /// Puts names together that are alike. Each name is in one of the results.
-pub(super) fn alike(names: &[&str]) -> Vec<Alike> {
+pub(crate) fn alike(names: &[&str]) -> Vec<Alike> {
     let templates: Vec<Template<'_>> = names.iter().map(|name| Template::of(name)).collect();
     let mut by_texts: BTreeMap<&[&str], Vec<usize>> = BTreeMap::new();
     for (at, template) in templates.iter().enumerate() {

@@ -4,7 +4,7 @@
 pub mod about;
 mod branches;
 pub mod check;
-mod collapse;
+pub(crate) mod collapse;
 mod hints;
 pub mod hist;
 mod in_flight;

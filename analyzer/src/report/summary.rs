@@ -1,11 +1,13 @@
-//! `summary`: everything with a duration, by name, for machines.
+//! `summary`: everything with a duration, by name, for machines; and, written to a file,
+//! a baseline for `diff`: the last runs, each for itself.
 
 use super::{Context, spans};
 use crate::{
-    Result,
+    Error, Result,
     cli::Common,
     device::is_device_work,
-    output::{Cell, Column, Document, Format},
+    diff::{Asked, Stored, USUAL_FOLDS, summarise},
+    output::{Cell, Column, Document, Format, Part},
 };
 
 /// Options of `summary`.
@@ -15,6 +17,12 @@ pub struct Args {
     common: Common,
     #[command(flatten)]
     by: spans::By,
+    /// Add the runs to those that the file of --output has already
+    #[arg(long, requires = "output")]
+    append: bool,
+    /// How many runs the file keeps, the latest ones
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    keep: u32,
 }
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
@@ -34,6 +42,32 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         row
     }));
     let table = context.arrange(table, limit)?;
-    let document = context.document("ringscope.summary/1", vec![crate::output::Part::Table(table)]);
+    let mut parts = vec![Part::Table(table)];
+    if context.common.output.is_some() && context.common.format() == Format::Json {
+        parts.push(runs(&context, args.append, args.keep)?);
+    } else if args.append {
+        return Err(Error::new("--append: only JSON keeps runs; leave --format out"));
+    }
+    let document = context.document("ringscope.summary/1", parts);
     Ok((context.common, document))
+}
+
+/// The runs, for `diff`: behind those that the file has, if asked.
+fn runs(context: &Context, append: bool, keep: u32) -> Result<Part> {
+    let common = &context.common;
+    let asked = Asked {
+        filter: context.filter.clone(),
+        percentiles: common.percentiles.clone(),
+        folds: USUAL_FOLDS.to_vec(),
+    };
+    let mut stored = match &common.output {
+        Some(path) if append && path.exists() => Stored::read(path)?,
+        _ => Stored::new(Vec::new()),
+    };
+    // Standard input has been read by now, and cannot be read again.
+    let files = common.traces.iter().filter(|path| path.as_os_str() != "-");
+    let runs = files.map(|path| summarise(path, &asked)).collect::<Result<_>>()?;
+    stored.append(runs, keep as usize);
+    let value = serde_json::to_value(&stored).map_err(|error| Error::new(error.to_string()))?;
+    Ok(Part::Text { key: "runs".to_owned(), title: String::new(), lines: Vec::new(), value })
 }

@@ -10,6 +10,7 @@
 //! is the asker's choice.
 
 pub(crate) mod busy;
+pub(crate) mod cells;
 mod histogram;
 mod moments;
 pub(crate) mod nesting;

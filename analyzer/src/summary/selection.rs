@@ -209,16 +209,18 @@ impl<const BITS: u32> Selection<BITS> {
         if !self.is_aimed_at[row * buckets::<BITS>() + bucket::<BITS>(value)] {
             return;
         }
-        let range = self.first_target[group] as usize..self.first_target[group + 1] as usize;
-        for at in range {
-            let target = &self.targets[at];
-            if value < target.first {
-                return;
-            }
-            if value <= target.last {
-                findings[at].push(value - target.first, value);
-                return;
-            }
+        let first = self.first_target[group] as usize;
+        let targets = &self.targets[first..self.first_target[group + 1] as usize];
+        // Those few that are usual are found soonest one after the other.
+        let at = if targets.len() <= 8 {
+            targets.iter().position(|target| value <= target.last).unwrap_or(targets.len())
+        } else {
+            targets.partition_point(|target| target.last < value)
+        };
+        if let Some(target) = targets.get(at)
+            && target.first <= value
+        {
+            findings[first + at].push(value - target.first, value);
         }
     }
 

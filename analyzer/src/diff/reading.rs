@@ -1,0 +1,265 @@
+//! From a trace to the summary of its run: three looks at its spans, and one each at
+//! the work of devices and at counters if there are any.
+
+use std::{collections::HashMap, path::Path};
+
+use ringscope_format::{Batch, Columns, Kind, OwnedValue, RecordingState, ValueType};
+
+use super::{
+    estimate::{Cell, Series, ladder_ranks},
+    folding::{Fold, folded},
+    run_summary::{CounterSummary, NameSummary, RunSummary, What},
+};
+use crate::{
+    Error, Result,
+    device::is_device_work,
+    filter::{Filter, Sieve},
+    load::Traces,
+    report::about::{warn_damage, warn_unreadable},
+    scan::{Visitor, scan},
+    summary::{Group, Key, Percentiles, Question, cells::MOST_BOUNDS},
+};
+
+/// What of a trace is summed up, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// What is in.
+    pub filter: Filter,
+    /// Which percentiles, in percent.
+    pub percentiles: Vec<f64>,
+    /// How names are folded.
+    pub folds: Vec<Fold>,
+}
+
+/// Sums up the run of one trace.
+pub fn summarise(path: &Path, asked: &Asked) -> Result<RunSummary> {
+    read(path, asked, false)
+}
+
+/// The same; says on standard error what is damaged, if `aloud`.
+pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary> {
+    if asked.percentiles.len() > MOST_BOUNDS {
+        return Err(Error::new(format!("--percentiles: at most {MOST_BOUNDS} at once")));
+    }
+    let mut traces = Traces::open(&[path.to_owned()])?;
+    if aloud {
+        warn_damage(&traces);
+    }
+    let loaded = &traces.list[0];
+    // A few pieces for each worker: fewer would leave some of them idle at the end.
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let pieces = loaded.trace.chunks().len().div_ceil(4 * workers);
+    traces.chunks_in_a_piece = pieces.clamp(1, traces.chunks_in_a_piece);
+    let sieve = asked.filter.compile(&traces.list[0], &traces.names);
+    let (mut names, kinds) = of_kind(&traces, &sieve, asked, What::Span)?;
+    let any = |is: fn(Kind) -> bool| (0..=u8::MAX).any(|it| kinds[usize::from(it)] && is(Kind(it)));
+    if any(is_device_work) {
+        names.extend(of_kind(&traces, &sieve, asked, What::Device)?.0);
+    }
+    names.sort_by(|a, b| (a.what, &a.name).cmp(&(b.what, &b.name)));
+    let counters = if any(is_counter) { counters(&traces, &sieve, asked)? } else { Vec::new() };
+    if aloud {
+        warn_unreadable(&traces);
+    }
+    let loaded = &traces.list[0];
+    let (trace, vitals) = (&loaded.trace, loaded.trace.vitals());
+    let unreadable = traces.events_unreadable(0);
+    let damaged = !trace.damage().is_empty();
+    let lost = vitals.map_or(0, |vitals| vitals.total_lost());
+    Ok(RunSummary {
+        label: loaded.label.clone(),
+        begun_unix_ns: Some(trace.header().created_wall_ns).filter(|&begun| begun > 0),
+        length_ns: loaded.length_ns(),
+        events: loaded.events - unreadable.min(loaded.events),
+        missing: lost + trace.events_missing().unwrap_or(0) + unreadable,
+        missing_more: vitals.is_none() || (damaged && trace.events_missing().is_none()),
+        finished: vitals.is_some_and(|vitals| {
+            vitals.state.file_is_complete() || vitals.state == RecordingState::FatalSignal
+        }),
+        metadata: trace.metadata().clone(),
+        percentiles: asked.percentiles.clone(),
+        names,
+        counters,
+    })
+}
+
+fn is_counter(kind: Kind) -> bool {
+    matches!(kind, Kind::COUNTER | Kind::GAUGE)
+}
+
+fn is_span(kind: Kind) -> bool {
+    kind.is_timed() && !is_device_work(kind)
+}
+
+/// Folded names, and which of them each name of the trace is.
+fn groups(traces: &Traces, folds: &[Fold]) -> (Vec<String>, Vec<u32>) {
+    let mut index: HashMap<String, u32> = HashMap::new();
+    let mut names = Vec::new();
+    let mut group = |name: &String| {
+        let name = folded(name, folds).into_owned();
+        *index.entry(name).or_insert_with_key(|name| {
+            names.push(name.clone());
+            names.len() as u32 - 1
+        })
+    };
+    let of_name: Vec<u32> = traces.names.iter().map(&mut group).collect();
+    let loaded = &traces.list[0];
+    let ids = 0..=loaded.name_of.len() as u32;
+    let group_of = ids.map(|id| of_name[loaded.name_index(id) as usize]).collect();
+    (names, group_of)
+}
+
+/// Names of one kind, and which kinds of records there are at all.
+fn of_kind(
+    traces: &Traces,
+    sieve: &Sieve,
+    asked: &Asked,
+    what: What,
+) -> Result<(Vec<NameSummary>, [bool; 256])> {
+    let (names, group_of) = groups(traces, &asked.folds);
+    let ranks = ladder_ranks(&asked.percentiles);
+    let question = Question {
+        traces,
+        sieves: vec![sieve.clone()],
+        kinds: if what == What::Span { is_span } else { is_device_work },
+        key: Key::Name,
+        group_of: vec![group_of],
+        groups: names.len(),
+        percentiles: asked.percentiles.clone(),
+        self_time: what == What::Span,
+        top: None,
+        bounds_ns: Vec::new(),
+    };
+    let answer = question.answer()?;
+    let bounds = |group: &Group| {
+        let mut bounds = [0.0; MOST_BOUNDS];
+        for (at, bound) in bounds.iter_mut().take(asked.percentiles.len()).enumerate() {
+            *bound = group.percentiles_ns.get(at).copied().unwrap_or(0.0);
+        }
+        bounds
+    };
+    let bounds: Vec<_> = answer.groups.iter().map(bounds).collect();
+    let cells = question.cells(&bounds, asked.percentiles.len())?;
+    let mut found = Vec::new();
+    let series = cells.series.into_iter().zip(cells.samples);
+    for ((name, group), (cells, samples)) in names.into_iter().zip(&answer.groups).zip(series) {
+        if group.count == 0 {
+            continue;
+        }
+        let cells: Vec<Cell> = cells
+            .iter()
+            .map(|cell| Cell {
+                count: cell.count,
+                sum: cell.sum_ns,
+                below: cell.below[..asked.percentiles.len()]
+                    .iter()
+                    .map(|&n| u64::from(n))
+                    .collect(),
+            })
+            .collect();
+        let ladder = ladder(&ranks, &samples, &group.percentiles_ns, &asked.percentiles);
+        let (mean, std) = (group.mean_ns, group.std_ns);
+        let series = Series { cells: &cells, count: group.count, mean, std, ladder: &ladder };
+        let own = group.self_ns.unwrap_or(group.total_ns);
+        let percentiles = &asked.percentiles;
+        found.push(NameSummary::of_series(name, what, group.total_ns, own, percentiles, &series));
+    }
+    Ok((found, cells.kinds))
+}
+
+/// Values at ranks: the exact ones where they are known, and between them what a part
+/// of the durations shows, which is all of them if there are few.
+fn ladder(
+    ranks: &[f64],
+    samples: &[(f64, f64)],
+    exact: &Percentiles,
+    asked: &[f64],
+) -> Vec<(f64, f64)> {
+    let whole: f64 = samples.iter().map(|it| it.1).sum();
+    let exact: Vec<(f64, f64)> = exact.known(asked).collect();
+    let mut found = Vec::with_capacity(ranks.len());
+    let (mut at, mut before) = (0, 0.0);
+    for &rank in ranks {
+        while at + 1 < samples.len() && before + samples[at].1 < rank / 100.0 * whole {
+            before += samples[at].1;
+            at += 1;
+        }
+        let known = exact.iter().find(|it| (it.0 - rank).abs() < 1e-9).map(|it| it.1);
+        if let Some(value) = known.or(samples.get(at).map(|it| it.0)) {
+            found.push((rank / 100.0, value));
+        }
+    }
+    // A sample may lie on the wrong side of a value that is known.
+    for &(percent, value) in &exact {
+        for step in &mut found {
+            let is_below = step.0 < percent / 100.0;
+            step.1 = if is_below { step.1.min(value) } else { step.1.max(value) };
+        }
+    }
+    found
+}
+
+/// Adds up counters and gauges by group.
+struct Counting<'a> {
+    sieve: &'a Sieve,
+    group_of: &'a [u32],
+    ns_per_tick: f64,
+    sums: HashMap<u32, CounterSummary>,
+}
+
+impl Visitor for Counting<'_> {
+    fn chunk(&mut self, _: usize, batch: &Batch) {
+        for at in (0..batch.events).filter(|&at| is_counter(Kind(batch.kind[at]))) {
+            let value = ValueType::from_bits(batch.shape[at] >> 5)
+                .and_then(|kind| OwnedValue::from_bits(kind, batch.value[at]));
+            let value = match value {
+                Some(OwnedValue::U64(n)) => n as f64,
+                Some(OwnedValue::I64(n)) => n as f64,
+                Some(OwnedValue::F64(n)) if n.is_finite() => n,
+                Some(OwnedValue::Ticks(n)) => n as f64 * self.ns_per_tick,
+                _ => continue,
+            };
+            if !self.sieve.takes_record(batch, at) {
+                continue;
+            }
+            let id = batch.name[at] as usize;
+            let group = self.group_of.get(id).or(self.group_of.last()).copied().unwrap_or(0);
+            let sum = self.sums.entry(group).or_insert_with(|| CounterSummary {
+                name: String::new(),
+                count: 0,
+                sum: 0.0,
+                max: f64::NEG_INFINITY,
+                adds_up: Kind(batch.kind[at]) == Kind::COUNTER,
+            });
+            sum.count += 1;
+            sum.sum += value;
+            sum.max = sum.max.max(value);
+        }
+    }
+}
+
+fn counters(traces: &Traces, sieve: &Sieve, asked: &Asked) -> Result<Vec<CounterSummary>> {
+    let (names, group_of) = groups(traces, &asked.folds);
+    let ns_per_tick = traces.list[0].trace.clock().ns_per_tick();
+    let columns = Columns::KIND | Columns::NAME | Columns::VALUE | Columns::SHAPE | sieve.columns();
+    let found = scan(traces, columns, "counters", || Counting {
+        sieve,
+        group_of: &group_of,
+        ns_per_tick,
+        sums: HashMap::new(),
+    })?;
+    let mut all: HashMap<u32, CounterSummary> = HashMap::new();
+    for (group, sum) in found.into_iter().flat_map(|worker| worker.sums) {
+        let name = names[group as usize].clone();
+        all.entry(group)
+            .and_modify(|it| {
+                it.count += sum.count;
+                it.sum += sum.sum;
+                it.max = it.max.max(sum.max);
+            })
+            .or_insert(CounterSummary { name, ..sum });
+    }
+    let mut all: Vec<CounterSummary> = all.into_values().collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
