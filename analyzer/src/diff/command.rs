@@ -26,8 +26,7 @@ use super::{
 };
 use crate::{
     Error, Exit, Result,
-    cli::{Color, parse_length, parse_percentile, parse_time},
-    filter::{Filter, Patterns},
+    cli::{Color, Filters, parse_percentile},
     load,
     output::{self, Format, Style, TimeUnit, date},
 };
@@ -77,21 +76,8 @@ pub struct Args {
           value_parser = parse_fold, help_heading = "Decision")]
     fold: Option<Vec<Folds>>,
 
-    /// Only names that match: `attn*`; `!load*` excludes; may be given several times
-    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
-    name: Vec<String>,
-    /// Only threads and queues that match
-    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
-    track: Vec<String>,
-    /// Only what starts at or after this, since the first event: skips a warm-up
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
-    from: Option<f64>,
-    /// Only what starts before this
-    #[arg(long, alias = "until", value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
-    to: Option<f64>,
-    /// Only the last part of each trace
-    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
-    last: Option<f64>,
+    #[command(flatten)]
+    filters: Filters,
 
     /// In which form to print
     #[arg(long, value_enum, default_value_t, help_heading = "Output")]
@@ -210,14 +196,7 @@ impl Args {
             None => USUAL.to_vec(),
             Some(folds) => folds.iter().filter_map(|it| it.0).collect(),
         };
-        let filter = Filter {
-            from_ns: self.from,
-            to_ns: self.to,
-            last_ns: self.last,
-            names: Patterns::parse(self.name.iter().map(String::as_str))?,
-            tracks: Patterns::parse(self.track.iter().map(String::as_str))?,
-            duration_ns: None,
-        };
+        let filter = self.filters.filter()?;
         Ok(Asked { filter, percentiles, folds })
     }
 

@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     Result,
-    cli::{parse_length, parse_time},
-    filter::{Filter, Patterns, Sieve},
+    cli::{Filters, parse_length},
+    filter::{Filter, Sieve},
     load::Traces,
     output::count,
     report::{about, surroundings::longest},
@@ -39,21 +39,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
 
-    /// Only what starts at or after this, since the first event: 1.5s, 200ms; -2s is from the end
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
-    from: Option<f64>,
-    /// Only what starts before this
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
-    to: Option<f64>,
-    /// Only the last part of the trace
-    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
-    last: Option<f64>,
-    /// Only names that match: `attn*`; `!load*` excludes; may be given several times
-    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
-    name: Vec<String>,
-    /// Only threads and queues that match
-    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
-    track: Vec<String>,
+    #[command(flatten)]
+    filters: Filters,
     /// Only durations of at least this
     #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
     min_duration: Option<f64>,
@@ -66,14 +53,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    let filter = Filter {
-        from_ns: args.from,
-        to_ns: args.to,
-        last_ns: args.last,
-        names: Patterns::parse(args.name.iter().map(String::as_str))?,
-        tracks: Patterns::parse(args.track.iter().map(String::as_str))?,
-        duration_ns: args.min_duration.map(|least| least..f64::INFINITY),
-    };
+    let duration_ns = args.min_duration.map(|least| least..f64::INFINITY);
+    let filter = Filter { duration_ns, ..args.filters.filter()? };
     let traces = args.target.open(&[args.trace])?;
     let sieve = filter.compile(&traces.list[0], &traces.names);
     let part = match args.worst {

@@ -163,7 +163,7 @@ impl Name {
             if dice.unit() < 0.5 { dice.between(0.0, 0.3) } else { 1.0 - dice.by_size(0.02, 0.7) };
         Self {
             label: format!("name_{at:03}"),
-            calls: dice.by_size(400.0, 6_000.0) as usize,
+            calls: dice.by_size(200.0, 6_000.0) as usize,
             median_ns: dice.by_size(1e3, 1e7),
             spread: dice.by_size(0.01, 0.25),
             correlation,

@@ -1,6 +1,9 @@
 //! The command line: what can be asked, and the options that mean the same
 //! everywhere. clap's types live here and in the `Args` of each report.
 
+mod filters;
+mod values;
+
 use std::{
     io::{self, BufWriter, IsTerminal, Write},
     path::PathBuf,
@@ -12,11 +15,15 @@ use crate::{
     Error, Exit, Result,
     budget::Budget,
     edit,
-    filter::{Filter, Patterns},
+    filter::Filter,
     import, load,
     output::{self, Format, Selection, Style, TimeUnit},
     report,
 };
+
+pub use self::filters::Filters;
+use self::values::parse_bytes;
+pub(crate) use self::values::{parse_length, parse_percentile};
 
 /// What a trace has to say: latencies, kernels, memory, errors, and what it was
 /// doing when it died.
@@ -159,21 +166,9 @@ pub struct Common {
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
 
-    /// Only what starts at or after this, since the first event: 1.5s, 200ms; -2s is from the end
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
-    pub from: Option<f64>,
-    /// Only what starts before this
-    #[arg(long, alias = "until", value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true, help_heading = "Filters")]
-    pub to: Option<f64>,
-    /// Only the last part of the trace
-    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Filters")]
-    pub last: Option<f64>,
-    /// Only names that match: `attn*`; `!load*` excludes; may be given several times
-    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
-    pub name: Vec<String>,
-    /// Only threads and queues that match
-    #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
-    pub track: Vec<String>,
+    /// When, where and what.
+    #[command(flatten)]
+    pub filters: Filters,
     /// Only durations in this performance category
     #[arg(long, help_heading = "Filters")]
     pub category: Option<CategoryName>,
@@ -296,12 +291,6 @@ impl Common {
         if !(first < second && second < third) {
             return Err(Error::new("--bounds: each must be longer than the one before"));
         }
-        if let (Some(from), Some(to)) = (self.from, self.to)
-            && from >= to
-            && (from < 0.0) == (to < 0.0)
-        {
-            return Err(Error::new("--to: must be later than --from"));
-        }
         let in_category = match self.category {
             None => 0.0..f64::INFINITY,
             Some(CategoryName::Fast) => 0.0..first,
@@ -311,14 +300,8 @@ impl Common {
         };
         let least = self.min_duration.unwrap_or(0.0).max(in_category.start);
         let bounded = self.category.is_some() || self.min_duration.is_some();
-        Ok(Filter {
-            from_ns: self.from,
-            to_ns: self.to,
-            last_ns: self.last,
-            names: Patterns::parse(self.name.iter().map(String::as_str))?,
-            tracks: Patterns::parse(self.track.iter().map(String::as_str))?,
-            duration_ns: bounded.then_some(least..in_category.end),
-        })
+        let duration_ns = bounded.then_some(least..in_category.end);
+        Ok(Filter { duration_ns, ..self.filters.filter()? })
     }
 
     /// How to print on this terminal.
@@ -339,61 +322,6 @@ impl Common {
     }
 }
 
-pub(crate) fn parse_percentile(text: &str) -> std::result::Result<f64, String> {
-    let text = text.trim().trim_start_matches(['p', 'P']);
-    let percentile: f64 = text.parse().map_err(|_| "not a number, such as 99.9".to_owned())?;
-    if (0.0..=100.0).contains(&percentile) {
-        Ok(percentile)
-    } else {
-        Err("a percentile lies between 0 and 100".to_owned())
-    }
-}
-
-/// A length of time in nanoseconds: a number and a unit.
-pub(crate) fn parse_length(text: &str) -> std::result::Result<f64, String> {
-    let length = parse_time(text)?;
-    if length < 0.0 { Err("must not be negative".to_owned()) } else { Ok(length) }
-}
-
-pub(crate) fn parse_time(text: &str) -> std::result::Result<f64, String> {
-    let text = text.trim();
-    let unit_at = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let ns_in_unit = match unit {
-        "ns" => 1.0,
-        "us" | "µs" | "μs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3_600e9,
-        "" if number.parse() == Ok(0.0) => 1.0,
-        "" => return Err("needs a unit: ns, us, ms, s, min or h".to_owned()),
-        _ => return Err(format!("unknown unit {unit:?}; use ns, us, ms, s, min or h")),
-    };
-    let number: f64 =
-        number.trim().parse().map_err(|_| "not a time, such as 1.5s or 200ms".to_owned())?;
-    let ns = number * ns_in_unit;
-    if ns.is_finite() { Ok(ns) } else { Err("not a finite time".to_owned()) }
-}
-
-/// A number of bytes with an optional binary unit.
-fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
-    let text = text.trim();
-    let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
-        "" => 0,
-        "k" | "K" => 10,
-        "m" | "M" => 20,
-        "g" | "G" => 30,
-        "t" | "T" => 40,
-        _ => return Err(format!("unknown unit {unit:?}; use K, M, G or T")),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| "not a size, such as 4G".to_owned())?;
-    let bytes = number * (1_u64 << shift) as f64;
-    if (0.0..1e19).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,16 +329,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn times_need_units() {
-        assert_eq!(parse_time("1.5s"), Ok(1.5e9));
-        assert_eq!(parse_time("-200ms"), Ok(-2e8));
-        assert_eq!(parse_time("3 µs"), Ok(3e3));
-        assert_eq!(parse_time("0"), Ok(0.0));
-        assert!(parse_time("15").unwrap_err().contains("unit"));
-        assert!(parse_time("inf s").is_err());
-        assert!(parse_length("-1s").is_err());
     }
 }
