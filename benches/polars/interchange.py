@@ -19,7 +19,7 @@ def parse(file, with_):
         import duckdb
 
         query = f"SELECT count(*) FROM (SELECT unnest(traceEvents) FROM read_json('{file}', maximum_object_size=1000000000))"
-        work = lambda: duckdb.sql(query).fetchone()[0]
+        work = lambda: duckdb.sql(query).fetchall()[0][0]
     else:
         load = json.load
         if with_ == "orjson":

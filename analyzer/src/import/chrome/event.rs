@@ -11,6 +11,10 @@ const MOST_ARGUMENTS: usize = 256;
 /// arguments is made once.
 #[derive(Default)]
 pub(super) struct RawEvent<'a> {
+    /// Where it begins in the file.
+    pub(super) begin: usize,
+    /// An entry that is something else.
+    pub(super) is_no_event: bool,
     /// 0 if there is none.
     pub(super) phase: u8,
     pub(super) name: Cow<'a, str>,
@@ -34,9 +38,7 @@ pub(super) struct RawEvent<'a> {
 impl<'a> RawEvent<'a> {
     /// Reads the next event into this one.
     pub(super) fn read(&mut self, reader: &mut Reader<'a>) -> Read<()> {
-        let mut arguments = std::mem::take(&mut self.arguments);
-        arguments.clear();
-        *self = Self { arguments, ..Self::default() };
+        self.clear();
         let event = self;
         reader.object(|key, reader| {
             match &*key {
@@ -67,6 +69,13 @@ impl<'a> RawEvent<'a> {
             }
             Ok(())
         })
+    }
+
+    /// Makes it one that says nothing.
+    pub(super) fn clear(&mut self) {
+        let mut arguments = std::mem::take(&mut self.arguments);
+        arguments.clear();
+        *self = Self { arguments, ..Self::default() };
     }
 
     /// Takes arguments as far as they can be read; what cannot is left by its brackets.

@@ -14,6 +14,7 @@ mod naming;
 mod own;
 mod pairing;
 mod points;
+mod reading;
 mod xla;
 
 use std::collections::HashMap;
@@ -153,39 +154,21 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
 impl<'a> Chrome<'a> {
     fn array<'t>(&mut self, reader: &mut Reader<'t>) -> Result<(), Fault> {
         reader.expect(b'[')?;
-        let mut event: RawEvent<'t> = RawEvent::default();
-        loop {
-            match reader.peek() {
-                None => return Err(Fault::CutOff),
-                Some(b']') => {
-                    reader.at += 1;
-                    return Ok(());
-                }
-                Some(b',') => reader.at += 1,
-                Some(b'{') => {
-                    let begin = reader.at;
-                    self.begin = begin;
-                    match event.read(reader) {
-                        Ok(()) => self.event(&event),
-                        Err(Fault::CutOff) => {
-                            let remark = format!(
-                                "the file is cut within an event, at byte {begin:#x}; what comes \
-                                 before it was taken"
-                            );
-                            self.found.remarks.push(remark);
-                            return Err(Fault::CutOff);
-                        }
-                        Err(fault) => return Err(fault),
-                    }
-                }
-                Some(_) => {
-                    self.begin = reader.at;
-                    reader.skip()?;
-                    self.events += 1;
-                    self.strange("entries that are no events");
-                }
+        let (ended, cut) = reading::each_entry(reader, |event| {
+            self.begin = event.begin;
+            if event.is_no_event {
+                self.events += 1;
+                self.strange("entries that are no events");
+            } else {
+                self.event(event);
             }
+        });
+        if let Some(begin) = cut {
+            self.found.remarks.push(format!(
+                "the file is cut within an event, at byte {begin:#x}; what comes before it was taken"
+            ));
         }
+        ended
     }
 
     /// Something about the whole file.

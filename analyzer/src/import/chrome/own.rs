@@ -55,8 +55,11 @@ impl Chrome<'_> {
         at: i64,
         duration: Option<u64>,
     ) -> bool {
+        if !self.is_own {
+            return false;
+        }
         let kind = kind_of(&event.cat).filter(|kind| kind.is_timed() == duration.is_some());
-        let Some(kind) = kind.filter(|_| self.is_own) else { return false };
+        let Some(kind) = kind else { return false };
         let (line, name) = (self.thread(event), self.name(event));
         self.scratch.clear();
         let (mut status, mut value, mut link) = (Status::UNKNOWN, Default::default(), 0);
@@ -111,7 +114,7 @@ pub(super) fn epoch_ns(value: &Scalar<'_>) -> Option<i64> {
 /// A process and a track of it.
 pub(super) type Part = (u32, u32, TrackKind);
 
-/// Kinds of arrows that only repeat what `correlation` says.
+/// Arrows that only repeat what `correlation` says.
 pub(super) fn repeats_correlation(event: &RawEvent<'_>) -> bool {
     kind_of(&event.cat) == Some(Kind::LAUNCH)
 }
