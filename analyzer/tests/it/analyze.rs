@@ -5,7 +5,6 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 /// What a run left behind.
@@ -87,7 +86,7 @@ pub(crate) fn analyze_fed(dir: &Path, arguments: &[&str], input: &[u8]) -> Run {
 }
 
 /// The most memory that a run held, in KiB; it has to end well.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(feature = "nsight", feature = "parquet")))]
 pub(crate) fn peak_kib(dir: &Path, arguments: &[&str]) -> u64 {
     let mut child = command(dir, arguments)
         .stdin(Stdio::null())
@@ -105,7 +104,7 @@ pub(crate) fn peak_kib(dir: &Path, arguments: &[&str]) -> u64 {
             assert!(status.success());
             return peak;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
