@@ -151,7 +151,7 @@ impl Cli {
         match &common.output {
             None => document.print(&common.style(), &mut BufWriter::new(io::stdout().lock()))?,
             Some(path) => {
-                load::refuse_to_replace_a_trace(path)?;
+                load::refuse_to_replace(path, &common.traces)?;
                 output::replace(path, |out| document.print(&common.style(), out))?;
             }
         }

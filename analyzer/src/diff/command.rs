@@ -225,9 +225,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
     let (base, head) = args.paths()?;
     let asked = args.asked()?;
     let rule = args.rule();
+    let sources = [&base[..], &head[..]].concat();
     let targets = args.also.iter().map(|(_, path)| path).chain(&args.output);
     for path in targets {
-        load::refuse_to_replace_a_trace(path)?;
+        load::refuse_to_replace(path, &sources)?;
     }
     // A budget with a mistake is told before the long work, as far as it can be.
     let metrics = |percentiles: &[f64]| -> Vec<String> {

@@ -25,12 +25,17 @@ mod vocabulary;
 use std::{
     fs::{self, File},
     io::{BufWriter, Read},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use ringscope_format::{FileHeader, Mode, TraceWriter, looks_like_a_trace};
 
-use crate::{Error, Exit, Result, load::Traces, output, report::about};
+use crate::{
+    Error, Exit, Result,
+    load::{self, Traces},
+    output,
+    report::about,
+};
 
 /// Commands that write traces.
 #[derive(Debug, clap::Subcommand)]
@@ -86,11 +91,7 @@ impl Target {
         if !there.is_file() {
             return Err(Error::of(path, "is not a regular file; give the name of a new trace"));
         }
-        let is_same = |source: &PathBuf| {
-            let same = |a: &Path, b: &Path| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
-            same(source, path) == Some(true)
-        };
-        if sources.iter().any(is_same) {
+        if sources.iter().any(|source| load::is_same_file(source, path)) {
             return Err(Error::of(path, "is the source itself; give the name of a new trace"));
         }
         let mut first = Vec::new();

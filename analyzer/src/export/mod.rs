@@ -32,7 +32,7 @@ mod protobuf;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use self::events::Source;
-use crate::{Error, Exit, Result, cli::Common, output, report::Context};
+use crate::{Error, Exit, Result, cli::Common, load, output, report::Context};
 
 /// Options of `export`.
 // `--to` says here to what; the time that it is elsewhere is `--until`.
@@ -125,6 +125,9 @@ pub fn run(args: Args) -> Result<Exit> {
         ));
     }
     refuse_options_of_reports(&common)?;
+    if let Some(path) = &common.output {
+        load::refuse_to_replace(path, &common.traces)?;
+    }
     let context = Context::open(common)?;
     let source = Source::new(&context);
     match &context.common.output {

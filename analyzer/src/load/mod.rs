@@ -301,14 +301,22 @@ impl Loaded {
     }
 }
 
-/// A report that takes the place of the trace it is about would be the last one.
-pub(crate) fn refuse_to_replace_a_trace(path: &Path) -> Result<()> {
+/// A report that takes the place of what it is about, or of any trace, would be the last one.
+pub(crate) fn refuse_to_replace(path: &Path, sources: &[PathBuf]) -> Result<()> {
+    if sources.iter().any(|source| is_same_file(source, path)) {
+        return Err(Error::of(path, "is the source itself; give another name"));
+    }
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
     if read.is_ok() && looks_like_a_trace(&head) {
         return Err(Error::of(path, "is a trace, which a report would replace; give another name"));
     }
     Ok(())
+}
+
+/// Whether two paths lead to the same file, which is there.
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// The bytes of a file; `-` is standard input.

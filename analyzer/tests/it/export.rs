@@ -284,3 +284,24 @@ fn a_build_without_parquet_says_so() {
         "{said}"
     );
 }
+
+#[test]
+fn what_is_exported_is_never_replaced() {
+    let dir = tempdir().unwrap();
+    everything(&dir.path().join("run.trace"));
+    let events = r#"[{"ph":"X","name":"a","ts":1,"dur":1}]"#;
+    std::fs::write(dir.path().join("run.json"), events).unwrap();
+    for (source, command) in [
+        ("run.trace", &["export", "run.trace", "--to", "csv", "-o", "./run.trace"][..]),
+        ("run.json", &["export", "run.json", "--to", "chrome", "-o", "run.json"]),
+        ("run.json", &["spans", "run.json", "--format", "json", "-o", "run.json"]),
+    ] {
+        let before = std::fs::read(dir.path().join(source)).unwrap();
+        let said = analyze(dir.path(), command).refusal();
+        assert!(said.ends_with(": is the source itself; give another name\n"), "{said}");
+        assert_eq!(std::fs::read(dir.path().join(source)).unwrap(), before);
+    }
+    let another = ["export", "run.json", "--to", "csv", "-o", "run.trace"];
+    let said = analyze(dir.path(), &another).refusal();
+    assert!(said.contains("run.trace: is a trace"), "{said}");
+}

@@ -116,7 +116,7 @@ fn an_output_file_is_replaced_whole_or_not_at_all() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "name\nload\ntoken\ndecode\n");
     assert!(!dir.path().join("spans.csv.partial").exists());
     let refusal = analyze(dir.path(), &with("run.trace")).refusal();
-    assert!(refusal.starts_with("analyze: run.trace: is a trace"), "{refusal}");
+    assert!(refusal.starts_with("analyze: run.trace: is the source itself"), "{refusal}");
     let refusal = analyze(dir.path(), &with("nowhere/spans.csv")).refusal();
     assert!(refusal.starts_with("analyze: nowhere/spans.csv: "), "{refusal}");
 }
