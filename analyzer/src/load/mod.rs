@@ -79,7 +79,7 @@ pub struct TrackLabel {
 pub struct Traces {
     /// In the order in which they were given.
     pub list: Vec<Loaded>,
-    /// Every distinct name of all of them.
+    /// Every distinct name of all of them, in order.
     pub names: Vec<String>,
     /// How many chunks a worker takes at once. No answer depends on it.
     pub chunks_in_a_piece: usize,
@@ -103,8 +103,7 @@ pub struct Unreadable {
 impl Traces {
     /// Opens all of `paths`; `-` is standard input.
     pub fn open(paths: &[PathBuf]) -> Result<Traces> {
-        let mut names = Dictionary::default();
-        names.intern(UNKNOWN_NAME);
+        let mut names = Dictionary::new();
         let mut list = Vec::with_capacity(paths.len());
         for path in paths {
             let bytes = read(path).map_err(|error| Error::of(path, error))?;
@@ -117,8 +116,7 @@ impl Traces {
 
     /// Opens one that may have lost its file header, and tells what is wrong with that.
     pub(crate) fn open_damaged(path: &Path) -> Result<(Traces, Option<String>)> {
-        let mut names = Dictionary::default();
-        names.intern(UNKNOWN_NAME);
+        let mut names = Dictionary::new();
         let open = || read(path).map_err(|error| Error::of(path, error));
         let (trace, wrong) = match Trace::open(open()?) {
             Ok(trace) => (trace, None),
@@ -140,12 +138,11 @@ impl Traces {
 
     fn of(mut list: Vec<Loaded>, names: Dictionary) -> Traces {
         name_apart(&mut list);
-        Traces {
-            list,
-            names: names.texts,
-            chunks_in_a_piece: CHUNKS_IN_A_PIECE,
-            unreadable: Mutex::default(),
+        let (names, sorted) = names.sorted();
+        for name in list.iter_mut().flat_map(|loaded| &mut loaded.name_of) {
+            *name = sorted[*name as usize];
         }
+        Traces { list, names, chunks_in_a_piece: CHUNKS_IN_A_PIECE, unreadable: Mutex::default() }
     }
 
     /// Notes a chunk that could not be decoded, once however often it is tried.
@@ -223,13 +220,18 @@ impl Loaded {
 }
 
 /// Gives each distinct text one index.
-#[derive(Default)]
 struct Dictionary {
     texts: Vec<String>,
     index: HashMap<String, u32>,
 }
 
 impl Dictionary {
+    fn new() -> Self {
+        let mut names = Self { texts: Vec::new(), index: HashMap::new() };
+        names.intern(UNKNOWN_NAME);
+        names
+    }
+
     fn intern(&mut self, text: &str) -> u32 {
         if let Some(&at) = self.index.get(text) {
             return at;
@@ -238,6 +240,19 @@ impl Dictionary {
         self.texts.push(text.to_owned());
         self.index.insert(text.to_owned(), at);
         at
+    }
+
+    /// The texts in order, behind the one that stands in for what is unknown, and
+    /// where each went. Reports put what weighs the same in the order of names: which
+    /// name was interned first is an accident of the recording.
+    fn sorted(self) -> (Vec<String>, Vec<u32>) {
+        let mut all: Vec<(String, usize)> = self.texts.into_iter().zip(0..).collect();
+        all[1..].sort_unstable();
+        let mut new_index = vec![UNKNOWN; all.len()];
+        for (new, (_, old)) in all.iter().enumerate() {
+            new_index[*old] = new as u32;
+        }
+        (all.into_iter().map(|(text, _)| text).collect(), new_index)
     }
 }
 

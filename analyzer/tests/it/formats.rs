@@ -130,3 +130,21 @@ fn a_build_without_sql_says_what_it_has_not() {
         assert!(refusal.contains("no SQL"), "{refusal}");
     }
 }
+
+#[test]
+fn what_weighs_the_same_is_in_the_order_of_names() {
+    let dir = tempdir().unwrap();
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let main = writer.track(making::THREAD, 1, "main");
+        for (at, name) in ["c", "a", "d", "b"].into_iter().enumerate() {
+            let name = writer.name(name);
+            writer.event(making::span(name, main, 1_000 + 100 * at as u64, 50), &[], &[]).unwrap();
+        }
+    });
+    let spans = |more: &[&str]| {
+        let all = [&["spans", "run.trace", "--columns", "name", "--format", "csv"], more].concat();
+        analyze(dir.path(), &all).clean()
+    };
+    assert_eq!(spans(&[]), "name\na\nb\nc\nd\n");
+    assert_eq!(spans(&["--limit", "2"]), "name\na\nb\n");
+}
