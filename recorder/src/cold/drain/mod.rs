@@ -288,6 +288,9 @@ impl Drain {
 
     fn pass(&mut self) -> Pass {
         let now = clock::ticks();
+        // Taken before the rings are looked at: a slot that is closed on request holds all that
+        // was recorded before the request.
+        let closing = self.shared.close_slot.swap(false, Ordering::AcqRel);
         self.switch_files();
         self.meet_lanes();
         self.look();
@@ -305,7 +308,10 @@ impl Drain {
             slot.writer.publish();
         }
         self.write_stacks(now);
-        self.close_slot_if_asked(now);
+        if closing && blocked {
+            self.shared.close_slot.store(true, Ordering::Release);
+        }
+        self.close_slot(now, closing && !blocked);
         self.vitals.drain_ticks += 1;
         self.write_vitals(now);
         self.recycle();
@@ -425,13 +431,13 @@ impl Drain {
         true
     }
 
-    fn close_slot_if_asked(&mut self, now: u64) {
+    /// Hands the slot over if somebody asked for it, or if it is old.
+    fn close_slot(&mut self, now: u64, asked: bool) {
         // A flight recorder's chunks must not span more than a part of its window,
         // or whole windows would age out at once.
         let window =
             self.shared.config.keep_last.as_ref().map(|keep| self.shared.ticks(keep.window) / 8);
         let too_old = window.is_some_and(|most| now.saturating_sub(self.slot_since) > most);
-        let asked = self.shared.close_slot.swap(false, Ordering::AcqRel);
         let used = self.slot.as_ref().is_some_and(|slot| !slot.writer.is_empty());
         if (asked || too_old) && used {
             self.hand_over();
