@@ -51,6 +51,12 @@ impl Budget {
     }
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
 /// What the system says can be had without swapping.
 fn available() -> u64 {
     let read = || {

@@ -170,7 +170,7 @@ pub struct FileHeader {
     pub mode: Mode,
     /// Id of the process.
     pub pid: u32,
-    /// Wall clock at creation, nanoseconds since the Unix epoch.
+    /// Wall clock at creation, nanoseconds since the Unix epoch; 0 if it is not known.
     pub created_wall_ns: i64,
     /// Tick at creation.
     pub created_tick: u64,
@@ -183,8 +183,13 @@ pub struct FileHeader {
 }
 
 impl FileHeader {
+    /// Wall clock at creation, nanoseconds since the Unix epoch, if it is known.
+    pub fn begun_wall_ns(&self) -> Option<i64> {
+        Some(self.created_wall_ns).filter(|&ns| ns != 0)
+    }
+
     /// The header of a trace that no recorder wrote: its ticks are nanoseconds since
-    /// `epoch_wall_ns`.
+    /// `epoch_wall_ns`, which is 0 if that is not known.
     pub fn converted(recording: [u8; 16], epoch_wall_ns: i64) -> FileHeader {
         FileHeader {
             recording,

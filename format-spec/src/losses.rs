@@ -59,6 +59,8 @@ pub enum LostCause {
     TooWide = 5,
     /// Stored in a part of a file that was damaged when the file was rewritten.
     Damaged = 6,
+    /// In a file of another format, and not to be taken over from it.
+    NotConverted = 7,
 }
 
 impl LostCause {
@@ -71,6 +73,7 @@ impl LostCause {
             4 => LostCause::ThreadExit,
             5 => LostCause::TooWide,
             6 => LostCause::Damaged,
+            7 => LostCause::NotConverted,
             _ => return None,
         })
     }
@@ -84,6 +87,7 @@ impl LostCause {
             LostCause::ThreadExit => "recorded while the thread was exiting",
             LostCause::TooWide => "more fields than an event can have",
             LostCause::Damaged => "in a damaged part of the file",
+            LostCause::NotConverted => "could not be converted",
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub use self::filters::Filters;
-use self::values::parse_bytes;
+pub(crate) use self::values::parse_bytes;
 pub(crate) use self::values::{parse_length, parse_percentile};
 
 /// What a trace has to say: latencies, kernels, memory, errors, and what it was
@@ -76,7 +76,7 @@ enum Command {
     Export(crate::export::Args),
     #[command(flatten)]
     Edit(edit::Command),
-    /// Make a trace of other profilers' files: Chrome, PyTorch, Nsight, CSV, JSON lines, Parquet, Arrow
+    /// Make a trace of other profilers' files: Chrome, PyTorch, XLA, Nsight, rocprofv3, or tables
     Import(import::Args),
     /// A completion script for your shell
     Completions {
@@ -177,12 +177,12 @@ pub struct Common {
     pub min_duration: Option<f64>,
     /// Bounds between fast, normal, slow and very slow
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', num_args = 1, value_parser = parse_length,
-          default_values = ["1ms", "10ms", "100ms"], help_heading = "Filters")]
+          default_value = "1ms,10ms,100ms", help_heading = "Filters")]
     pub bounds: Vec<f64>,
 
     /// Which percentiles
     #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = parse_percentile,
-          default_values = ["50", "95", "99"], help_heading = "Output")]
+          default_value = "50,95,99", help_heading = "Output")]
     pub percentiles: Vec<f64>,
     /// Which columns, by key; `+key` adds to the usual ones
     #[arg(long, value_name = "KEY,...", value_delimiter = ',', help_heading = "Output")]

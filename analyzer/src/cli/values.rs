@@ -40,7 +40,7 @@ pub(crate) fn parse_time(text: &str) -> Result<f64, String> {
 }
 
 /// A number of bytes with an optional binary unit.
-pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use ringscope_format::{Batch, Columns, Kind, OwnedValue, RecordingState, ValueType};
+use ringscope_format::{Batch, Columns, Kind, OwnedValue, ValueType};
 
 use super::{
     estimate::{Cell, Series, ladder_ranks},
@@ -15,7 +15,7 @@ use crate::{
     device::is_device_work,
     filter::{Filter, Sieve},
     load::Traces,
-    report::about::{warn_damage, warn_unreadable},
+    report::about::{is_exact, warn_damage, warn_unreadable},
     scan::{Visitor, scan},
     summary::{Group, Key, Percentiles, Question, cells::MOST_BOUNDS},
 };
@@ -68,14 +68,12 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
     let lost = vitals.map_or(0, |vitals| vitals.total_lost());
     Ok(RunSummary {
         label: loaded.label.clone(),
-        begun_unix_ns: Some(trace.header().created_wall_ns).filter(|&begun| begun > 0),
+        begun_unix_ns: trace.header().begun_wall_ns(),
         length_ns: loaded.length_ns(),
         events: loaded.events - unreadable.min(loaded.events),
         missing: lost + trace.events_missing().unwrap_or(0) + unreadable,
         missing_more: vitals.is_none() || (damaged && trace.events_missing().is_none()),
-        finished: vitals.is_some_and(|vitals| {
-            vitals.state.file_is_complete() || vitals.state == RecordingState::FatalSignal
-        }),
+        finished: is_exact(loaded),
         metadata: trace.metadata().clone(),
         percentiles: asked.percentiles.clone(),
         names,

@@ -18,7 +18,7 @@ use ringscope_format::{Batch, Kind, Loss};
 use super::{
     Target,
     copying::{AsItIs, Copying},
-    header, number_of,
+    header,
     provenance::provenance,
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     cli::{Filters, parse_length},
     filter::{Filter, Sieve},
     load::Traces,
-    output::count,
+    output::{count, number_of},
     report::{about, surroundings::longest},
 };
 

@@ -20,14 +20,14 @@ use super::{
     Target,
     alignment::{Line, Place, lines, place},
     copying::{Copying, Rewrite},
-    header, number_of,
+    header,
     provenance::{EDIT, provenance},
     siphash::siphash,
 };
 use crate::{
     Error, Result,
     load::{Loaded, Traces},
-    output::{count, shown},
+    output::{count, number_of, shown},
     report::about::{self, in_words},
     scan::{Visitor, scan},
 };

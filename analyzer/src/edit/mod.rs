@@ -87,7 +87,12 @@ impl Target {
     /// A slip of the shell must not cost somebody a file.
     pub(crate) fn refuse_what_is_there(&self, sources: &[PathBuf]) -> Result<()> {
         let path = &self.output;
-        let Ok(there) = fs::metadata(path) else { return Ok(()) };
+        let Ok(there) = fs::metadata(path) else {
+            // Said now, and not after minutes of work.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let missing = folder.and_then(|folder| fs::metadata(folder).err());
+            return missing.map_or(Ok(()), |error| Err(Error::of(path, error)));
+        };
         if !there.is_file() {
             return Err(Error::of(path, "is not a regular file; give the name of a new trace"));
         }
@@ -142,10 +147,4 @@ fn header(traces: &Traces, what: &str) -> FileHeader {
     (id[6], id[8]) = (id[6] & 0x0F | 0x40, id[8] & 0x3F | 0x80);
     let first = traces.list[0].trace.header();
     FileHeader { recording: id, file_number: 0, mode: Mode::Converted, ..*first }
-}
-
-/// A count and its noun: `1 event`, `2 events`.
-fn number_of(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", output::count(count))
 }

@@ -17,13 +17,13 @@ use ringscope_format::{Batch, ChunkInfo, Columns, Error as FormatError, Source, 
 use super::{
     Target,
     copying::{AsItIs, Copying},
-    header, number_of,
+    header,
     provenance::provenance,
 };
 use crate::{
     Error, Result,
     load::{Loaded, Traces},
-    output::{count, shown},
+    output::{count, number_of, shown},
     progress::Progress,
     report::about,
 };

@@ -26,13 +26,18 @@ use ringscope_format::{Track, TrackKind};
 use super::{
     Target,
     copying::{Copying, Rewrite},
-    header, number_of,
-    provenance::{EDIT, STATE, inherited, unfinished},
+    header,
+    provenance::{EDIT, inherited, unfinished},
     siphash::siphash,
     vocabulary,
 };
 use crate::{
-    Result, device::device_in, filter::Patterns, load::Loaded, output::count, report::about,
+    Result,
+    device::device_in,
+    filter::Patterns,
+    load::{Loaded, SOURCE_STATE},
+    output::{count, number_of},
+    report::about,
 };
 
 /// Options of `scrub`.
@@ -140,7 +145,7 @@ impl StandIns {
         let mut all: Vec<(String, String)> =
             pairs.map(|(key, value)| (self.metadata_key(&key), self.of(&value, false))).collect();
         all.push((EDIT.to_owned(), "scrub".to_owned()));
-        all.extend(unfinished(loaded).map(|state| (STATE.to_owned(), state)));
+        all.extend(unfinished(loaded).map(|state| (SOURCE_STATE.to_owned(), state)));
         all
     }
 

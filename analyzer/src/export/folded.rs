@@ -44,6 +44,13 @@ impl Exporter for Folded {
 pub(super) fn stacks(source: &Source<'_>, per_track: bool) -> Vec<Stack> {
     let roots = if per_track { Roots::ByTrack } else { Roots::Together };
     let (traces, sieves) = (source.traces(), &source.context.sieves[..]);
+    let has_devices = traces.list.iter().any(|it| it.tracks.values().any(|track| track.is_queue));
+    if has_devices {
+        eprintln!(
+            "analyze: stacks are of threads: the work of devices is left out; chrome and perfetto \
+             have it"
+        );
+    }
     let found = PathQuestion { traces, sieves, roots }.answer();
     let unit_ns = Scale::of(traces).unit_ns;
     let with_spans = found.sums.iter().enumerate().filter(|(_, sum)| sum.moments.count > 0);

@@ -7,6 +7,7 @@ use foldhash::fast::RandomState;
 use ringscope_format::{Kind, Link, OpenSpan, Status, TrackKind, ValueType};
 
 use super::{decimal, json::Scalar, strings::Strings};
+use crate::budget::Budget;
 
 /// Kinds of things that were not understood are told apart up to so many.
 const MOST_NOTES: usize = 40;
@@ -150,6 +151,8 @@ pub(super) struct Begun {
 /// Everything found so far.
 #[derive(Default)]
 pub(super) struct Collector {
+    /// How much memory there is.
+    pub(super) budget: Budget,
     pub(super) strings: Strings,
     pub(super) events: Vec<Event>,
     pub(super) fields: Vec<Field>,
@@ -161,8 +164,12 @@ pub(super) struct Collector {
     pub(super) metadata: BTreeMap<String, String>,
     /// Wall time of the clock's zero, if a file tells.
     pub(super) epoch_ns: Option<i64>,
-    /// Events by what was not understood about them.
+    /// Things by what was not understood about them.
     pub(super) notes: BTreeMap<String, u64>,
+    /// Events that were left out: each is in `notes`, too.
+    pub(super) lost: u64,
+    /// Why a file ended too early, if one did: how much is missing then, nobody knows.
+    pub(super) cut: Option<String>,
     /// What a reader has to say beyond that.
     pub(super) remarks: Vec<String>,
     correlations: HashMap<u64, u32, RandomState>,
@@ -181,6 +188,11 @@ pub(super) struct Collector {
 }
 
 impl Collector {
+    /// An empty one.
+    pub(super) fn within(budget: Budget) -> Self {
+        Self { budget, ..Self::default() }
+    }
+
     /// A new line of time; its name may come later.
     pub(super) fn track(&mut self, kind: TrackKind, os_id: u64, name: &str) -> u32 {
         self.tracks.push(Track { kind, os_id, name: name.to_owned() });
@@ -227,6 +239,18 @@ impl Collector {
     /// Counts something that was not understood.
     pub(super) fn note(&mut self, what: &str) {
         self.note_many(what, 1);
+    }
+
+    /// Counts an event that is left out, and why.
+    pub(super) fn lose(&mut self, what: &str) {
+        self.lost += 1;
+        self.note(what);
+    }
+
+    /// Says that a file ends too early, where and why.
+    pub(super) fn cut_off(&mut self, why: String) {
+        self.cut.get_or_insert_with(|| why.clone());
+        self.remarks.push(why + "; what comes before it was taken");
     }
 
     pub(super) fn note_many(&mut self, what: &str, count: u64) {

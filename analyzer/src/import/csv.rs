@@ -9,6 +9,11 @@ use super::{
     rows::{Rows, are_columns},
 };
 
+/// Where a header is looked for: one line of a gigabyte is none.
+fn beginning(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(1 << 20)]
+}
+
 /// Whether a text begins with the header of a table of events.
 pub(super) fn is_csv(text: &[u8]) -> bool {
     has_header(text, |header| are_columns(header.iter().copied()))
@@ -16,22 +21,35 @@ pub(super) fn is_csv(text: &[u8]) -> bool {
 
 /// Whether the first line is such a header.
 pub(super) fn has_header(text: &[u8], is_one: impl Fn(&[&str]) -> bool) -> bool {
-    let header = Lines::new(text).next();
+    let header = Lines::new(beginning(text)).next();
     header.is_some_and(|cells| {
         is_one(&cells.iter().map(|cell| cell.text.as_ref()).collect::<Vec<&str>>())
     })
 }
 
-/// Reads all rows: how many there were, and the wall time of the clock's zero, if told.
-pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> (u64, Option<i64>) {
+/// The cells of the first line, if it has several and the next one as many.
+pub(super) fn header(text: &[u8]) -> Option<Vec<String>> {
+    let mut lines = Lines::new(beginning(text));
+    let header = lines.next().filter(|cells| cells.len() > 1)?;
+    let next = lines.next();
+    let is_table = next.is_none_or(|cells| cells.len() == header.len());
+    is_table.then(|| header.into_iter().map(|cell| cell.text.into_owned()).collect())
+}
+
+/// Reads all rows: the wall time of the clock's zero, if told.
+pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Option<i64> {
     let mut lines = Lines::new(text);
-    let Some(header) = lines.next() else { return (0, None) };
+    let header = lines.next()?;
     let mut rows = Rows::new(found, prefix);
     let mut line = lines.line;
     while let Some(cells) = lines.next() {
-        if cells.len() > header.len() {
-            rows.rows += 1;
-            rows.skip(line, "more cells than the header");
+        if cells.len() != header.len() {
+            if cells.len() < header.len() && lines.is_at_end_without_newline() {
+                rows.cut_off(format!("line {line}: the file is cut within a row"));
+            } else {
+                let more = cells.len() > header.len();
+                rows.skip(line, if more { MORE_CELLS } else { FEWER_CELLS });
+            }
         } else {
             let row: Vec<(&str, Scalar<'_>)> =
                 header.iter().zip(&cells).map(|(key, it)| (&*key.text, it.scalar())).collect();
@@ -41,6 +59,9 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> (u64, Op
     }
     rows.finish()
 }
+
+pub(super) const MORE_CELLS: &str = "more cells than the header";
+pub(super) const FEWER_CELLS: &str = "fewer cells than the header";
 
 pub(super) struct Cell<'a> {
     pub(super) text: Cow<'a, str>,
@@ -77,6 +98,12 @@ impl<'a> Lines<'a> {
         let count = |wanted: u8| header.iter().filter(|&&byte| byte == wanted).count();
         let separator = [b',', b';', b'\t'].into_iter().rev().max_by_key(|&it| count(it));
         Self { text, at: 0, separator: separator.unwrap_or(b','), line: 1 }
+    }
+
+    /// Whether the last row was the last of the file, and its line is not ended: with fewer cells
+    /// than others, it was cut.
+    pub(super) fn is_at_end_without_newline(&self) -> bool {
+        self.at >= self.text.len() && !self.text.ends_with(b"\n")
     }
 
     pub(super) fn next(&mut self) -> Option<Vec<Cell<'a>>> {

@@ -20,6 +20,7 @@ mod jsonl;
 #[cfg(feature = "nsight")]
 mod nsight;
 mod placing;
+mod recognising;
 mod rocprof;
 mod rows;
 #[cfg(feature = "nsight")]
@@ -36,16 +37,25 @@ use std::{
 
 use ringscope_format::{Source, looks_like_a_trace};
 
-use self::collector::Collector;
+use self::{
+    collector::Collector,
+    recognising::{Format, is_sqlite},
+};
 use crate::{
     Error, Result,
     budget::Budget,
+    cli::parse_bytes,
     edit::Target,
     load::{self, Bytes},
-    output::{self, count, shown},
+    output::{self, count, number_of, shown},
 };
 
 /// Options of `import`.
+///
+/// Files are known by their content: Chrome trace events (also of PyTorch and XLA), SQLite of Nsight
+/// Systems, JSON and CSV of rocprofv3, and tables as CSV, JSON, Parquet or Arrow with the columns
+/// `name`, `start_ns`, and any of `dur_ns`, `track`, `kind`, `status`, `value`. They may be packed with
+/// gzip or zstd. Reports take all of these as they are, too.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Files of other profilers; `-` is standard input. Several become one trace
@@ -53,19 +63,23 @@ pub struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     target: Target,
+    /// The most memory to take: 500M, 4G; a file that takes more is refused [default: 3/4 of what
+    /// is available]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    max_memory: Option<u64>,
 }
 
 /// Converts files into one trace.
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.target.refuse_what_is_there(&args.files)?;
     let target = &args.target.output;
-    let mut found = Collector::default();
+    let mut found = Collector::within(Budget::new(args.max_memory));
     for (path, prefix) in args.files.iter().zip(prefixes(&args.files)) {
         let bytes = load::read(path).map_err(|error| Error::of(path, error))?;
         if looks_like_a_trace(&head(&bytes, 8)) {
             return Err(Error::of(path, "is a trace already; reports take it as it is"));
         }
-        let content = Content::of(path, bytes)?;
+        let content = Content::of(path, bytes, found.budget)?;
         collect(path, content, &mut found, &prefix)?;
     }
     output::replace(target, |out| {
@@ -99,123 +113,74 @@ fn prefixes(files: &[PathBuf]) -> Vec<String> {
     runs.iter().map(label).collect()
 }
 
-/// A trace made of a file of another format, in memory; anything else as it is.
-pub(crate) fn converted(path: &Path, bytes: Bytes) -> Result<Bytes> {
-    let head = head(&bytes, 4_096);
-    let is_packed = unpack::is_packed(&head);
-    let is_text = !head.is_empty() && !head.contains(&0);
-    let is_binary = is_sqlite(&head) || columnar::is_columnar(&head);
-    if looks_like_a_trace(&head) || !(is_text || is_packed || is_binary) {
-        return Ok(bytes);
+/// A trace made of a file of another format, in memory; a trace as it is. Whether it was made.
+pub(crate) fn converted(path: &Path, bytes: Bytes, budget: Budget) -> Result<(Bytes, bool)> {
+    if looks_like_a_trace(&head(&bytes, 8)) {
+        return Ok((bytes, false));
     }
-    let content = match Content::of(path, bytes)? {
-        Content::Memory(text) if Format::of(&text.bytes).is_none() && !is_packed => {
-            return Ok(Bytes::Memory(text.bytes));
-        }
-        content => content,
-    };
-    let mut found = Collector::default();
-    collect(path, content, &mut found, "")?;
+    let mut found = Collector::within(budget);
+    collect(path, Content::of(path, bytes, found.budget)?, &mut found, "")?;
     let out = writing::write(&mut found, Cursor::new(Vec::new()));
     let out = out.map_err(|error| Error::of(path, error))?;
     say_losses(path, &found);
-    Ok(Bytes::Memory(out.into_inner()))
-}
-
-/// What a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Chrome,
-    Columnar,
-    Csv,
-    JsonLines,
-    Nsight,
-    RocprofCsv,
-    RocprofJson,
-}
-
-impl Format {
-    fn of(text: &[u8]) -> Option<Self> {
-        if is_sqlite(text) {
-            Some(Format::Nsight)
-        } else if columnar::is_columnar(text) {
-            Some(Format::Columnar)
-        } else if rocprof::is_rocprof(text) {
-            Some(Format::RocprofJson)
-        } else if chrome::is_chrome(text) {
-            Some(Format::Chrome)
-        } else if jsonl::is_jsonl(text) {
-            Some(Format::JsonLines)
-        } else if csv::has_header(text, |header| rocprof::is_header(header.iter().copied())) {
-            Some(Format::RocprofCsv)
-        } else if csv::is_csv(text) {
-            Some(Format::Csv)
-        } else {
-            None
-        }
-    }
+    Ok((Bytes::Memory(out.into_inner()), true))
 }
 
 /// Reads one file into `found` and says what it was.
 fn collect(path: &Path, content: Content, found: &mut Collector, prefix: &str) -> Result<()> {
-    let (format, events, epoch_ns) = match content {
+    let before = (found.events.len() + found.open.len(), found.lost);
+    let (format, epoch_ns) = match content {
         Content::Database => database(path, None, found, prefix)?,
         Content::Memory(text) if is_sqlite(&text.bytes) => {
-            found.remarks.extend(text.cut);
+            text.cut.into_iter().for_each(|why| found.cut_off(why));
             database(path, Some(text.bytes), found, prefix)?
         }
         Content::Memory(text) => {
-            found.remarks.extend(text.cut);
+            text.cut.into_iter().for_each(|why| found.cut_off(why));
             in_memory(path, text.bytes, found, prefix)?
         }
     };
     found.end_file(epoch_ns);
     found.metadata.insert("converted_from".to_owned(), format.to_owned());
     let path = shown(&path.display().to_string()).into_owned();
-    eprintln!("analyze: {path}: {} events converted from {format}", count(events));
+    let events = (found.events.len() + found.open.len() - before.0) as u64;
+    let left_out = match found.lost - before.1 {
+        0 => String::new(),
+        lost => format!(", {} left out", count(lost)),
+    };
+    eprintln!("analyze: {path}: {} converted from {format}{left_out}", number_of(events, "event"));
     for remark in found.remarks.drain(..) {
         eprintln!("analyze: {path}: {remark}");
     }
     Ok(())
 }
 
-/// What a file was, how many events it had, and when its clock's zero was.
-type Taken = (&'static str, u64, Option<i64>);
+/// What a file was, and when its clock's zero was.
+type Taken = (&'static str, Option<i64>);
 
 fn in_memory(path: &Path, bytes: Vec<u8>, found: &mut Collector, prefix: &str) -> Result<Taken> {
     let text = &bytes[..];
-    Ok(match Format::of(text) {
-        None | Some(Format::Nsight) => {
-            return Err(Error::of(
-                path,
-                "neither Chrome trace events, nor an SQLite export, nor of rocprofv3, nor CSV, JSON \
-                 lines, Parquet or Arrow with `name` and `start_ns`; give a trace of one of these",
-            ));
-        }
-        Some(Format::Chrome) => {
+    let format = Format::of(text).map_err(|why| Error::of(path, why))?;
+    Ok(match format {
+        Format::Chrome => {
             let read = chrome::read(text, found, prefix).map_err(|why| Error::of(path, why))?;
-            (read.format, read.events, read.epoch_ns)
+            (read.format, read.epoch_ns)
         }
-        Some(Format::RocprofCsv) => {
+        Format::RocprofCsv => {
             found.enter_run(prefix);
-            ("rocprofv3", rocprof::read_csv(text, found, prefix), None)
+            rocprof::read_csv(text, found, prefix);
+            ("rocprofv3", None)
         }
-        Some(Format::RocprofJson) => {
-            let events = rocprof::read_json(text, found, prefix);
-            ("rocprofv3", events.map_err(|why| Error::of(path, why))?, None)
+        Format::RocprofJson => {
+            rocprof::read_json(text, found, prefix).map_err(|why| Error::of(path, why))?;
+            ("rocprofv3", None)
         }
-        Some(Format::Columnar) => {
+        Format::Columnar => {
             let read = columnar::read(bytes, found, prefix).map_err(|why| Error::of(path, why))?;
-            (read.format, read.events, read.epoch_ns)
+            (read.format, read.epoch_ns)
         }
-        Some(Format::Csv) => {
-            let (events, epoch_ns) = csv::read(text, found, prefix);
-            ("CSV", events, epoch_ns)
-        }
-        Some(Format::JsonLines) => {
-            let (events, epoch_ns) = jsonl::read(text, found, prefix);
-            ("JSON lines", events, epoch_ns)
-        }
+        Format::Csv => ("CSV", csv::read(text, found, prefix)),
+        Format::JsonRows => ("JSON rows", jsonl::read(text, found, prefix)),
     })
 }
 
@@ -234,8 +199,8 @@ fn database(
             sqlite::Place::File(path)
         }
     };
-    let read = nsight::read(place, found, prefix).map_err(|why| Error::of(path, why))?;
-    Ok(("Nsight Systems", read.events, read.epoch_ns))
+    let epoch_ns = nsight::read(place, found, prefix).map_err(|why| Error::of(path, why))?;
+    Ok(("Nsight Systems", epoch_ns))
 }
 
 #[cfg(not(feature = "nsight"))]
@@ -245,10 +210,6 @@ fn database(path: &Path, _: Option<Vec<u8>>, _: &mut Collector, _: &str) -> Resu
         "an SQLite database, which this build of analyze does not read; build it with \
          `--features nsight`, which needs a C compiler",
     ))
-}
-
-fn is_sqlite(head: &[u8]) -> bool {
-    head.starts_with(b"SQLite format 3\0")
 }
 
 /// One line of what was not understood.
@@ -280,21 +241,30 @@ enum Content {
 }
 
 impl Content {
-    fn of(path: &Path, bytes: Bytes) -> Result<Self> {
-        if matches!(bytes, Bytes::File(_)) && is_sqlite(&head(&bytes, 16)) {
+    fn of(path: &Path, bytes: Bytes, budget: Budget) -> Result<Self> {
+        let head = head(&bytes, 4_096);
+        if matches!(bytes, Bytes::File(_)) && is_sqlite(&head) {
             return Ok(Content::Database);
         }
-        whole(path, bytes).map(Content::Memory)
+        // Something else that is no text is not worth reading whole.
+        let is_known = is_sqlite(&head) || unpack::is_packed(&head) || columnar::is_columnar(&head);
+        if !is_known && head.contains(&0) {
+            Format::of(&head).map_err(|why| Error::of(path, why))?;
+        }
+        whole(path, bytes, budget).map(Content::Memory)
     }
 }
 
 /// All of a file, unpacked.
-fn whole(path: &Path, bytes: Bytes) -> Result<unpack::Unpacked> {
+fn whole(path: &Path, bytes: Bytes, budget: Budget) -> Result<unpack::Unpacked> {
     // The text, its events and the trace made of them.
-    let most = Budget::new(None).limit() / 3;
+    let most = budget.limit() / 3;
     let length = bytes.len().map_err(|error| Error::of(path, error))?;
     if length > most {
-        return Err(Error::of(path, "is larger than memory takes; cut it into several"));
+        return Err(Error::of(
+            path,
+            "is larger than memory takes; cut it into several, or raise --max-memory",
+        ));
     }
     let content = match bytes {
         Bytes::Memory(content) => content,

@@ -23,6 +23,8 @@ use super::{
     exported::Exported,
     json::Scalar,
 };
+#[cfg(feature = "parquet")]
+use crate::budget::Budget;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +73,19 @@ impl Column {
 
 /// Whether these are the columns of events.
 pub(super) fn are_columns<'a>(headers: impl Iterator<Item = &'a str>) -> bool {
+    missing(headers).is_none()
+}
+
+/// Which columns events need and these are not.
+pub(super) fn missing<'a>(headers: impl Iterator<Item = &'a str>) -> Option<&'static str> {
     let columns: Vec<Column> = headers.map(Column::of).collect();
-    columns.contains(&Column::Name) && columns.iter().any(|it| matches!(it, Column::Start(_)))
+    let has_start = columns.iter().any(|it| matches!(it, Column::Start(_)));
+    match (columns.contains(&Column::Name), has_start) {
+        (true, true) => None,
+        (false, true) => Some("`name`"),
+        (true, false) => Some("`start_ns`"),
+        (false, false) => Some("`name` and `start_ns`"),
+    }
 }
 
 /// Takes rows.
@@ -106,7 +119,6 @@ impl<'a> Rows<'a> {
     }
 
     /// The same for a file whose rows are no lines.
-    #[cfg(feature = "parquet")]
     pub(super) fn numbered(found: &'a mut Collector, prefix: &'a str) -> Self {
         Self { place: "row", ..Self::new(found, prefix) }
     }
@@ -125,20 +137,25 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Something to be said about the file.
+    /// How much memory there is.
     #[cfg(feature = "parquet")]
-    pub(super) fn remark(&mut self, remark: String) {
-        self.found.remarks.push(remark);
+    pub(super) fn budget(&self) -> Budget {
+        self.found.budget
     }
 
-    /// Ends the table: how many rows there were, and the wall time of its clock's zero.
-    pub(super) fn finish(self) -> (u64, Option<i64>) {
-        (self.rows, self.exported.finish(self.found, self.prefix))
+    /// Says that the file ends too early.
+    pub(super) fn cut_off(&mut self, why: String) {
+        self.found.cut_off(why);
+    }
+
+    /// Ends the table: the wall time of its clock's zero, if told.
+    pub(super) fn finish(self) -> Option<i64> {
+        self.exported.finish(self.found, self.prefix)
     }
 
     /// Counts a row that could not be read; the first is said with its place.
     pub(super) fn skip(&mut self, line: u64, why: &str) {
-        self.found.note(&format!("rows left out: {why}"));
+        self.found.lose(&format!("rows left out: {why}"));
         if !self.has_remarked {
             self.has_remarked = true;
             self.found.remarks.push(format!("{} {line}: {why}", self.place));
@@ -149,6 +166,7 @@ impl<'a> Rows<'a> {
         let mut fields: Vec<Field> = Vec::new();
         let (mut name, mut track, mut kind, mut status) = (None, None, None, Status::UNKNOWN);
         let (mut start, mut end, mut duration) = (None, None, None);
+        let mut should_last = false;
         let (mut link, mut value) = (0, Default::default());
         for (header, cell) in cells {
             let (column, key) = self.column(header);
@@ -162,11 +180,27 @@ impl<'a> Rows<'a> {
             match column {
                 Column::Name => name = cell.text().filter(|text| !text.is_empty()),
                 Column::Start(exponent) => start = time(cell.text(), exponent)?,
-                Column::End(exponent) => end = time(cell.text(), exponent)?,
-                Column::Duration(exponent) => duration = time(cell.text(), exponent)?,
+                Column::End(exponent) | Column::Duration(exponent) => {
+                    should_last = true;
+                    let time = time(cell.text(), exponent)?;
+                    *(if matches!(column, Column::End(_)) { &mut end } else { &mut duration }) =
+                        time;
+                }
                 Column::Track => track = cell.text().map(str::to_owned),
-                Column::Kind => kind = kind_of(cell.text().unwrap_or_default()),
-                Column::Status => status = status_of(cell.text().unwrap_or_default()),
+                Column::Kind => {
+                    let text = cell.text().unwrap_or_default().trim();
+                    kind = kind_of(text);
+                    if kind.is_none() && !text.is_empty() {
+                        self.found.note("rows of an unknown kind (taken as spans, or events)");
+                    }
+                }
+                Column::Status => {
+                    let text = cell.text().unwrap_or_default().trim();
+                    status = status_of(text).unwrap_or(Status::UNKNOWN);
+                    if status_of(text).is_none() {
+                        self.found.note("unknown statuses (left out)");
+                    }
+                }
                 Column::Link => {
                     let id = cell.text().and_then(|text| text.parse().ok()).filter(|&id| id != 0);
                     link = id.map_or(0, |id| self.found.link(id));
@@ -184,6 +218,10 @@ impl<'a> Rows<'a> {
         let name = self.found.strings.number(name.ok_or("no name")?);
         let start = start.ok_or("no start")?;
         let duration = duration.or_else(|| end.map(|end| end.saturating_sub(start)));
+        if duration.is_none() && kind.map_or(should_last, Kind::is_timed) {
+            let taken_as = if kind.is_some() { "0" } else { "instants" };
+            self.found.note(&format!("rows without a duration (taken as {taken_as})"));
+        }
         let kind = kind.unwrap_or(if duration.is_some() { Kind::SPAN } else { Kind::EVENT });
         let is_device = matches!(kind, Kind::KERNEL | Kind::COPY | Kind::FILL);
         let other = if is_device { "GPU 0" } else { "main" };
@@ -228,7 +266,7 @@ impl<'a> Rows<'a> {
 
 /// `None` leaves it to the row.
 fn kind_of(text: &str) -> Option<Kind> {
-    Some(match text.trim().to_lowercase().as_str() {
+    Some(match text.to_lowercase().as_str() {
         "span" => Kind::SPAN,
         "async" | "async span" | "async_span" => Kind::ASYNC_SPAN,
         "kernel" => Kind::KERNEL,
@@ -243,11 +281,13 @@ fn kind_of(text: &str) -> Option<Kind> {
     })
 }
 
-fn status_of(text: &str) -> Status {
-    match text.trim().to_lowercase().as_str() {
+/// `None` of what is not understood.
+fn status_of(text: &str) -> Option<Status> {
+    Some(match text.to_lowercase().as_str() {
         "ok" => Status::OK,
         "error" => Status::ERROR,
         "cancelled" | "canceled" => Status::CANCELLED,
-        _ => Status::UNKNOWN,
-    }
+        "" | "unknown" => Status::UNKNOWN,
+        _ => return None,
+    })
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use ringscope_format::{
-    Error, FileHeader, Link, MAX_NAME_BYTES, MAX_SLOTS, OpenSpan, Record, TraceWriter, Value,
-    slots_needed,
+    Error, FileHeader, Link, LostCause, MAX_NAME_BYTES, MAX_SLOTS, OpenSpan, Record, TraceWriter,
+    Value, slots_needed,
 };
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     placing::place,
     strings::{Strings, beginning},
 };
+use crate::load::SOURCE_STATE;
 
 /// Writes all of it. What the format has no room for is counted.
 pub(super) fn write<W: Write + Seek>(found: &mut Collector, out: W) -> Result<W, Error> {
@@ -25,10 +26,14 @@ pub(super) fn write<W: Write + Seek>(found: &mut Collector, out: W) -> Result<W,
     let starts = found.events.iter().map(|event| event.start);
     // Ticks are unsigned: a clock that was negative is moved, and its epoch with it.
     let zero = starts.chain(found.open.iter().map(|it| it.start)).min().unwrap_or(0).min(0);
-    let epoch = found.epoch_ns.unwrap_or(0).saturating_add(zero);
+    // 0 is an unknown time.
+    let epoch = found.epoch_ns.map_or(0, |epoch| epoch.saturating_add(zero));
     let tick = |ns: i64| ns.abs_diff(zero);
 
     let mut writer = TraceWriter::new(out, FileHeader::converted(id(found), epoch))?;
+    if let Some(why) = &found.cut {
+        found.metadata.insert(SOURCE_STATE.to_owned(), why.clone());
+    }
     let pairs: Vec<(&str, &str)> =
         found.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     writer.metadata(&pairs)?;
@@ -89,6 +94,9 @@ pub(super) fn write<W: Write + Seek>(found: &mut Collector, out: W) -> Result<W,
         let track = track_of(begun.span.track);
         let span = OpenSpan { start: tick(begun.start), name, track, ..begun.span };
         writer.open_span(span, begun.depth);
+    }
+    if found.lost > 0 {
+        writer.lose(0, LostCause::NotConverted, found.lost);
     }
     let cut = names.cut;
     found.note_many("arrows beyond what one event takes", left_out);

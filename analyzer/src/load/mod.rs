@@ -16,7 +16,7 @@ use ringscope_format::{
     ChunkInfo, Error as FormatError, Source, Trace, TrackKind, looks_like_a_trace,
 };
 
-use crate::{Error, Result, import, scan::CHUNKS_IN_A_PIECE};
+use crate::{Error, Result, budget::Budget, import, scan::CHUNKS_IN_A_PIECE};
 
 /// Where the bytes of a trace are.
 #[derive(Debug)]
@@ -62,6 +62,8 @@ pub struct Loaded {
     pub name_of: Vec<u32>,
     /// What each track is called, by its id in this file.
     pub tracks: HashMap<u32, TrackLabel>,
+    /// Whether it was made just now, of a file of another format.
+    pub is_converted: bool,
 }
 
 /// What a track is called.
@@ -103,15 +105,31 @@ pub struct Unreadable {
 impl Traces {
     /// Opens all of `paths`; `-` is standard input.
     pub fn open(paths: &[PathBuf]) -> Result<Traces> {
+        Self::open_within(paths, Budget::default())
+    }
+
+    /// The same; what other profilers wrote is converted within the budget.
+    pub fn open_within(paths: &[PathBuf], budget: Budget) -> Result<Traces> {
         let mut names = Dictionary::new();
-        let mut list = Vec::with_capacity(paths.len());
-        for path in paths {
-            let bytes = read(path).map_err(|error| Error::of(path, error))?;
-            let bytes = import::converted(path, bytes)?;
-            let trace = Trace::open(bytes).map_err(|error| Error::of(path, error))?;
-            list.push(load(path, trace, &mut names));
-        }
+        let load = |path: &PathBuf| load_from(path, &mut names, budget);
+        let list = paths.iter().map(load).collect::<Result<_>>()?;
         Ok(Self::of(list, names))
+    }
+
+    /// Opens those of `paths` that can be; why the others cannot. None at all is an error.
+    pub(crate) fn open_usable(paths: &[PathBuf], budget: Budget) -> Result<(Traces, Vec<Error>)> {
+        let mut names = Dictionary::new();
+        let (mut list, mut errors) = (Vec::new(), Vec::new());
+        for path in paths {
+            match load_from(path, &mut names, budget) {
+                Ok(loaded) => list.push(loaded),
+                Err(error) => errors.push(error),
+            }
+        }
+        if list.is_empty() && !errors.is_empty() {
+            return Err(errors.remove(0));
+        }
+        Ok((Self::of(list, names), errors))
     }
 
     /// Opens one that may have lost its file header, and tells what is wrong with that.
@@ -212,6 +230,12 @@ impl Loaded {
         self.tracks.get(&track).map_or_else(|| format!("track {track}"), |it| it.name.clone())
     }
 
+    /// How the recording or the file ended that this one was made of, if that was too early: how
+    /// much is missing then is not known.
+    pub fn source_state(&self) -> Option<&str> {
+        self.trace.metadata().get(SOURCE_STATE).map(String::as_str)
+    }
+
     /// Index into [`Traces::names`] of a name's id in this file.
     #[inline]
     pub fn name_index(&self, id: u32) -> u32 {
@@ -256,12 +280,23 @@ impl Dictionary {
     }
 }
 
+/// The key in a trace's metadata of how its source ended, if that was too early.
+pub(crate) const SOURCE_STATE: &str = "source.state";
+
 /// Stands in for names that were lost with a damaged part of the file.
 const UNKNOWN_NAME: &str = "(unknown name)";
 /// Its index in every dictionary.
 const UNKNOWN: u32 = 0;
 /// Ids past this are taken for damage: the recorder numbers names from 1 on.
 const MOST_NAMES: u32 = 1 << 24;
+
+/// A trace, or one made of what another profiler wrote.
+fn load_from(path: &Path, names: &mut Dictionary, budget: Budget) -> Result<Loaded> {
+    let bytes = read(path).map_err(|error| Error::of(path, error))?;
+    let (bytes, is_converted) = import::converted(path, bytes, budget)?;
+    let trace = Trace::open(bytes).map_err(|error| Error::of(path, error))?;
+    Ok(Loaded { is_converted, ..load(path, trace, names) })
+}
 
 fn load(path: &Path, trace: Trace<Bytes>, names: &mut Dictionary) -> Loaded {
     let known = || trace.names().iter().filter(|(id, _)| *id < MOST_NAMES);
@@ -296,6 +331,7 @@ fn load(path: &Path, trace: Trace<Bytes>, names: &mut Dictionary) -> Loaded {
         events,
         name_of,
         tracks,
+        is_converted: false,
     };
     loaded.tell_tracks_apart();
     loaded

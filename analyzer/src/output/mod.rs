@@ -16,7 +16,7 @@ use std::io::{self, Write};
 
 pub(crate) use self::{csv::quoted as csv_quoted, json::number as json_number};
 pub use self::{
-    readable::{TimeUnit, bytes, count, date, duration, shorten_middle, shown},
+    readable::{TimeUnit, bytes, count, date, duration, number_of, shorten_middle, shown},
     replace::replace,
     rows::{Selection, SortKey},
     sparkline::{Floor, sparkline},

@@ -55,6 +55,12 @@ pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
+/// A count and its noun: `1 event`, `2 events`.
+pub fn number_of(n: u64, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(n))
+}
+
 /// A number with so many decimals and separators.
 fn decimals(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");

@@ -20,6 +20,10 @@ pub(super) fn warn(context: &Context) {
     for loaded in &context.traces.list {
         warn_damage_of(loaded);
         let path = shown(&loaded.path.display().to_string()).into_owned();
+        // Of what was just converted it has been said.
+        if let Some(source) = loaded.source_state().filter(|_| !loaded.is_converted) {
+            eprintln!("analyze: {path}: of its source: {}; figures are of the rest", shown(source));
+        }
         if let Some(vitals) = loaded.trace.vitals()
             && vitals.total_lost() > 0
         {
@@ -92,8 +96,17 @@ pub(super) fn skips(vitals: &Vitals) -> String {
     known.collect::<Vec<_>>().join(", ")
 }
 
-/// How the recording ended, in words.
+/// How the recording ended, in words, and what it was made of if that ended too early.
 pub(crate) fn state(loaded: &Loaded) -> String {
+    let state = recording_state(loaded);
+    match loaded.source_state() {
+        Some(source) => format!("{state}; of its source: {}", shown(source)),
+        None => state,
+    }
+}
+
+/// How the recording of this very file ended, in words.
+pub(crate) fn recording_state(loaded: &Loaded) -> String {
     let Some(vitals) = loaded.trace.vitals() else {
         return "unknown: its vitals are damaged".to_owned();
     };
@@ -124,6 +137,19 @@ pub(super) fn mode(mode: Mode) -> &'static str {
     }
 }
 
+/// When it began, if that is known.
+pub(super) fn begun(loaded: &Loaded) -> Option<String> {
+    loaded.trace.header().begun_wall_ns().map(date)
+}
+
+/// The process it is of, in words, if that is known.
+pub(super) fn process(loaded: &Loaded) -> String {
+    match loaded.trace.header().pid {
+        0 => String::new(),
+        pid => format!(", process {pid}"),
+    }
+}
+
 /// What the traces are, for machines: an object, or a list of them.
 pub fn trace_json(traces: &Traces) -> Value {
     one_or_many(traces.list.iter().map(one_trace_json).collect())
@@ -145,8 +171,8 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
         }),
         "signal": trace.vitals().map(|vitals| vitals.signal).filter(|&signal| signal > 0),
         "pid": header.pid,
-        "begun": date(header.created_wall_ns),
-        "begun_unix_ns": header.created_wall_ns,
+        "begun": begun(loaded),
+        "begun_unix_ns": header.begun_wall_ns(),
         "length_ns": loaded.length_ns(),
         "events": loaded.events,
         "names": trace.names().len(),
@@ -190,7 +216,6 @@ fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
         SkipCause::from_byte(byte)
             .map_or_else(|| format!("cause {byte}"), |it| it.describe().to_owned())
     };
-    let complete = vitals.state.file_is_complete() || vitals.state == RecordingState::FatalSignal;
     json!({
         "produced": vitals.produced(),
         "stored": vitals.stored,
@@ -200,8 +225,16 @@ fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
         "skipped_by_cause": by_cause(&vitals.skipped, skip_key),
         "overwritten": vitals.overwritten,
         "unreadable": events_missing(loaded, unreadable),
-        "exact": complete,
+        "exact": is_exact(loaded),
     })
+}
+
+/// Whether all that was lost was counted.
+pub(crate) fn is_exact(loaded: &Loaded) -> bool {
+    let is_counted = |vitals: &Vitals| {
+        vitals.state.file_is_complete() || vitals.state == RecordingState::FatalSignal
+    };
+    loaded.trace.vitals().is_some_and(is_counted) && loaded.source_state().is_none()
 }
 
 /// Events that are missing because parts could not be read, when the file was opened

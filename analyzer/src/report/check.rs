@@ -1,11 +1,5 @@
 //! `check`: whether a file is whole. Decodes everything once.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    slice,
-};
-
 use ringscope_format::{Batch, Columns, RecordingState};
 use serde_json::json;
 
@@ -13,7 +7,6 @@ use super::{Context, about};
 use crate::{
     Exit, Result,
     cli::Common,
-    load::Traces,
     output::{Document, Part, count, shown},
     scan::{Visitor, scan},
 };
@@ -40,9 +33,12 @@ impl Visitor for Counting {
     }
 }
 
-pub(crate) fn run(mut args: Args) -> Result<(Common, Document, Exit)> {
-    let unusable = leave_out_unusable(&mut args.common.traces);
-    let context = Context::open(args.common)?;
+pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
+    // Of several files, those that cannot be used are told of and the others checked all the same.
+    let (context, unusable) = Context::open_usable(args.common)?;
+    for error in &unusable {
+        eprintln!("analyze: {error}");
+    }
     let traces = context.traces.list.len();
     let found = scan(&context.traces, Columns::ALL, "checking", || Counting {
         events: vec![0; traces],
@@ -61,6 +57,10 @@ pub(crate) fn run(mut args: Args) -> Result<(Common, Document, Exit)> {
             loaded.trace.damage().iter().map(ToString::to_string).collect();
         let unreadable = context.traces.unreadable().into_iter().filter(|it| it.trace == at);
         problems.extend(unreadable.map(|it| it.message));
+        if loaded.trace.metadata().contains_key("converted_from") {
+            let source = loaded.source_state();
+            problems.extend(source.map(|state| format!("its source: {}", shown(state))));
+        }
         let vitals = loaded.trace.vitals();
         lines.push(format!("  {:<10} {}", "state", about::state(loaded)));
         lines.push(format!("  {:<10} {} readable", "events", count(readable)));
@@ -100,35 +100,11 @@ pub(crate) fn run(mut args: Args) -> Result<(Common, Document, Exit)> {
             }),
         });
     }
-    let exit = match (unusable, damaged) {
+    let exit = match (!unusable.is_empty(), damaged) {
         (true, _) => Exit::Unusable,
         (false, true) => Exit::Failed,
         (false, false) => Exit::Ok,
     };
     let document = context.document("ringscope.check/1", parts);
     Ok((context.common, document, exit))
-}
-
-/// Of several files, those that are no traces are told of and left out, so that the
-/// others are checked all the same. Returns whether there were any.
-fn leave_out_unusable(paths: &mut Vec<PathBuf>) -> bool {
-    let mut errors = Vec::new();
-    let mut rest = paths.clone();
-    rest.retain(|path| {
-        // A pipe can be read only once: later, by who says what is wrong with it.
-        let is_other = |it: fs::Metadata| !it.is_file() && !it.is_dir();
-        let is_pipe = path == Path::new("-") || fs::metadata(path).is_ok_and(is_other);
-        let error = if is_pipe { None } else { Traces::open(slice::from_ref(path)).err() };
-        let is_usable = error.is_none();
-        errors.extend(error);
-        is_usable
-    });
-    if rest.is_empty() {
-        return false; // whoever opens them says why
-    }
-    for error in &errors {
-        eprintln!("analyze: {error}");
-    }
-    *paths = rest;
-    !errors.is_empty()
 }

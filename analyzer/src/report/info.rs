@@ -8,7 +8,7 @@ use crate::{
     Result,
     cli::Common,
     load::Loaded,
-    output::{Document, Part, bytes, count, date, shown},
+    output::{Document, Part, bytes, count, shown},
 };
 
 /// Options of `info`.
@@ -90,7 +90,8 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
         "recording",
         format!("{recording}, file {}, {}", header.file_number, about::mode(header.mode)),
     );
-    say("begun", format!("{}, process {}", date(header.created_wall_ns), header.pid));
+    let begun = about::begun(loaded).unwrap_or_else(|| "unknown".to_owned());
+    say("begun", begun + &about::process(loaded));
     say("state", about::state(loaded));
     let chunks = Chunks::of(loaded);
     let not_sealed = match chunks.not_sealed {

@@ -24,7 +24,7 @@ pub mod threads;
 pub mod tree;
 
 use crate::{
-    Result,
+    Error, Result,
     cli::Common,
     filter::{Filter, Sieve},
     load::Traces,
@@ -45,7 +45,18 @@ pub struct Context {
 
 impl Context {
     /// Opens the traces and says on standard error what is wrong with them.
-    pub fn open(mut common: Common) -> Result<Self> {
+    pub fn open(common: Common) -> Result<Self> {
+        let traces = Traces::open_within(&common.traces, common.budget())?;
+        Self::of(common, traces)
+    }
+
+    /// The same of those traces that can be opened; why the others cannot.
+    pub(crate) fn open_usable(common: Common) -> Result<(Self, Vec<Error>)> {
+        let (traces, errors) = Traces::open_usable(&common.traces, common.budget())?;
+        Ok((Self::of(common, traces)?, errors))
+    }
+
+    fn of(mut common: Common, traces: Traces) -> Result<Self> {
         let asked = std::mem::take(&mut common.percentiles);
         for percentile in asked {
             if !common.percentiles.contains(&percentile) {
@@ -53,7 +64,6 @@ impl Context {
             }
         }
         let filter = common.filter()?;
-        let traces = Traces::open(&common.traces)?;
         let compile = |loaded| filter.compile(loaded, &traces.names);
         let sieves = traces.list.iter().map(compile).collect();
         let context = Self { common, traces, filter, sieves };

@@ -18,7 +18,7 @@ use crate::{
     Result,
     cli::{CATEGORIES, Common},
     load::Loaded,
-    output::{Cell, Column, Document, Part, Table, count, date, shown},
+    output::{Cell, Column, Document, Part, Table, count, shown},
     summary::Answer,
 };
 
@@ -161,13 +161,14 @@ fn headers(context: &Context) -> Vec<Part> {
 
 /// What, where, when, how long; and what is missing, before any figure.
 fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
-    let (trace, header) = (&loaded.trace, loaded.trace.header());
+    let trace = &loaded.trace;
     let said = |key: &str| trace.metadata().get(key).map(|text| shown(text).into_owned());
     let mut lines = Vec::new();
     if let Some(command) = said("process.command") {
         lines.push(format!("  {command}"));
     }
-    let mut place = format!("  {}", date(header.created_wall_ns));
+    let begun = about::begun(loaded).unwrap_or_else(|| "begun at an unknown time".to_owned());
+    let mut place = format!("  {begun}");
     if let Some(host) = said("host.name") {
         place.push_str(&format!(" on {host}"));
     }
@@ -177,7 +178,7 @@ fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
     if !machine.is_empty() {
         place.push_str(&format!(" ({})", machine.join(", ")));
     }
-    place.push_str(&format!(", process {}", header.pid));
+    place.push_str(&about::process(loaded));
     lines.push(place);
     // The recorder's own readings are no events of the program, and not counted as stored.
     let own = trace.vitals().map_or(0, |vitals| loaded.events.saturating_sub(vitals.stored));
@@ -206,7 +207,9 @@ fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
 fn ending(loaded: &Loaded) -> String {
     let text = about::state(loaded);
     match loaded.trace.vitals().map(|vitals| vitals.state) {
-        Some(RecordingState::Finished) => "finished in order".to_owned(),
+        Some(RecordingState::Finished) if loaded.source_state().is_none() => {
+            "finished in order".to_owned()
+        }
         _ => text,
     }
 }
@@ -224,6 +227,9 @@ fn account(loaded: &Loaded, unreadable: u64) -> String {
         None => "DAMAGED: an unknown number of events unreadable; ".to_owned(),
     };
     let mut text = match vitals.total_lost() {
+        0 if loaded.source_state().is_some() => {
+            format!("{damaged}nothing else is known to be lost")
+        }
         0 if damaged.is_empty() => "nothing lost".to_owned(),
         0 => format!("{damaged}nothing lost while recording"),
         lost => format!(

@@ -131,7 +131,8 @@ fn a_killed_recording_is_finished_with_its_open_spans() {
     };
     assert_eq!(report("run.trace"), report("whole.trace"));
     let check = analyze(dir.path(), &["check", "whole.trace"]).stdout;
-    assert!(check.contains("state      finished\n"), "{check}");
+    assert!(check.contains("state      finished; of its source: not finished: killed"), "{check}");
+    assert!(check.ends_with("whole\n"), "{check}");
 }
 
 #[test]

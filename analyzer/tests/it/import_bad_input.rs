@@ -129,10 +129,8 @@ fn within(megabytes: u32, content: &[u8], command: &str) -> (bool, String) {
 
 #[test]
 fn depth_is_said_where_it_ends_in_nothing() {
-    assert_eq!(
-        report("[".repeat(3_000_000).as_bytes()).refusal(),
-        "analyze: run: not a ringscope trace; a trace begins with the bytes 89 52 53 43 50\n"
-    );
+    let said = report("[".repeat(3_000_000).as_bytes()).refusal();
+    assert!(said.starts_with("analyze: run: not of a profiler that is known; give"), "{said}");
     let deep = format!(r#"[{{"ph":"X","ts":1,"dur":1,"args":{}"#, "[".repeat(3_000_000));
     assert_eq!(
         report(deep.as_bytes()).refusal(),

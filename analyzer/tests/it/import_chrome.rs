@@ -48,7 +48,7 @@ const SIMPLE: &str = r#"[
     {"ph":"E","pid":1,"tid":1,"name":"outer","ts":14}
 ]"#;
 const SIMPLE_SPANS: [&str; 2] = ["inner 1 5001 5001", "outer 1 14000 8999"];
-const SIMPLE_SAID: &str = "analyze: run.json: 3 events converted from Chrome trace events\n";
+const SIMPLE_SAID: &str = "analyze: run.json: 2 events converted from Chrome trace events\n";
 
 #[test]
 fn begin_end_and_complete_events_are_spans() {
@@ -192,7 +192,7 @@ fn what_does_not_balance_is_counted_and_the_rest_is_there() {
             {"ph":"E","name":"never","ts":3}]"#,
     );
     assert_eq!(rows, ["a 1 1000 1000"]);
-    assert!(said.ends_with(
+    assert!(said.contains(
         "not taken as it stands: 1 beginnings without an end (in flight); 1 ends without a beginning\n"
     ), "{said}");
     let report = ask(r#"[{"ph":"B","name":"stuck_here","tid":7,"ts":0}]"#, &["report"]);
@@ -225,7 +225,7 @@ fn async_events_are_paired_by_category_and_id_across_threads() {
             {"ph":"F","cat":"old","id":7,"pid":1,"tid":2,"name":"legacy","ts":4}]"#,
     );
     assert_eq!(rows, ["get 2 12000 12000", "legacy 1 4000 4000"]);
-    assert!(said.ends_with("not taken as it stands: 1 ends without a beginning\n"), "{said}");
+    assert!(said.contains("not taken as it stands: 1 ends without a beginning\n"), "{said}");
 }
 
 #[test]
@@ -251,10 +251,14 @@ fn what_has_no_place_in_a_trace_is_counted_by_kind() {
             {"ph":"X","ts":6,"dur":1},{"ph":"?","ts":1},null,17]"#,
     );
     assert_eq!(rows, ["(unnamed) 1 1000 1000", "a 1 1000 1000", "c 1 0 0"]);
-    assert!(said.ends_with(
-        "not taken as it stands: 2 entries that are no events; 1 events of phase '?'; 3 events \
-         without a usable time; 1 negative durations (taken as 0); 2 samples; 1 snapshots of objects\n"
-    ), "{said}");
+    assert!(
+        said.contains(
+            "not taken as it stands: 2 entries that are no events; 1 events of phase '?'; 1 events \
+         without a name (called `(unnamed)`); 3 events without a usable time; 1 negative durations \
+         (taken as 0); 2 samples; 1 snapshots of objects\n"
+        ),
+        "{said}"
+    );
 }
 
 #[test]
@@ -304,7 +308,7 @@ fn several_files_become_one_trace_on_one_clock() {
 fn an_empty_event_behind_the_last_comma_is_none() {
     let (rows, said) = spans(r#"[{"ph":"X","name":"a","ts":1,"dur":2},{}]"#);
     assert_eq!(rows, ["a 1 2000 2000"]);
-    assert_eq!(said, "analyze: run.json: 1 events converted from Chrome trace events\n");
+    assert_eq!(said, "analyze: run.json: 1 event converted from Chrome trace events\n");
 }
 
 #[test]
@@ -331,7 +335,7 @@ fn streams_of_xla_devices_are_queues_and_calls_with_their_correlation_launch_the
             {}]}"#,
         &["kernels", "--format", "json"],
     );
-    assert_eq!(run.stderr, "analyze: run.json: 8 events converted from XLA profiler\n");
+    assert_eq!(run.stderr, "analyze: run.json: 4 events converted from XLA profiler\n");
     let rows = run.json()["rows"].clone();
     assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
     let (kernel, copy) = (&rows[0], &rows[1]);

@@ -146,6 +146,21 @@ fn busy_idle_overlap_and_launch_delays_are_those_of_the_truth() {
         let total: f64 = kernels().map(delay).sum();
         let expected = truth["launch"]["start_to_start_delay_ns"]["total_ns"].as_f64().unwrap();
         assert!((total - expected).abs() < 1.0, "{label}: {total} {expected}");
+
+        // Where all kernels are of one category, its row is of all of them.
+        let path = root.join(format!("{label}.json.gz")).display().to_string();
+        let by_category = ["kernels", &path, "--group-by", "category", "--format", "json"];
+        let categories = analyze(&root, &by_category).json();
+        let rows = categories["rows"].as_array().unwrap();
+        let all: Vec<&Value> = rows.iter().filter(|row| row["category"] != "memory").collect();
+        if let [only] = all[..] {
+            let expected = &truth["launch"]["start_to_start_delay_ns"]["p95_ns"];
+            let (p95, expected) = (&only["queue_delay_p95_ns"], expected.as_f64().unwrap());
+            let p95 = p95.as_f64().unwrap();
+            assert!((p95 - expected).abs() <= 1.0, "{label}: {p95} {expected}");
+        } else {
+            assert_eq!(label, "nccl_a100", "{all:?}");
+        }
     }
 }
 

@@ -90,7 +90,7 @@ fn imported(text: &str) -> (Vec<String>, String) {
 #[test]
 fn every_event_is_what_the_profiler_means_by_it() {
     let (lines, said) = imported(STEP);
-    assert_eq!(said, "analyze: run.json: 14 events converted from PyTorch profiler\n");
+    assert_eq!(said, "analyze: run.json: 11 events converted from PyTorch profiler\n");
     let expected = [
         "1011000     event memory.allocate on Thread thread 9 (python3), device=0, bytes=512, id=4096",
         "1011000     event memory.device on Thread thread 9 (python3), device=0, allocated=1024, reserved=2048",

@@ -239,8 +239,11 @@ fn tables_of_other_versions_are_taken_as_far_as_they_say_something() {
     );
     assert_eq!(
         run.stderr,
-        "analyze: run: 8 events converted from Nsight Systems\n\
-         analyze: run: not taken as it stands: 1 negative durations (taken as 0); 1 rows without a usable time\n"
+        "analyze: run: 7 events converted from Nsight Systems, 1 left out\n\
+         analyze: run: not taken as it stands: 1 negative durations (taken as 0); 1 rows without a \
+         name (called `(unnamed)`); 1 rows without a usable time\n\
+         analyze: run: 1 of 8 events were lost (12.50 %): 1 could not be converted; figures \
+         are of what was stored\n"
     );
     let rows = run.json()["rows"].clone();
     let mut rows: Vec<String> = rows

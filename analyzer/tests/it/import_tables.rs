@@ -44,7 +44,7 @@ fn csv_and_json_lines_say_the_same() {
     let (lines, said) = spans("t", lines);
     assert_eq!(
         (lines, said.as_str()),
-        (rows.map(str::to_owned).to_vec(), "analyze: t: 3 events converted from JSON lines\n")
+        (rows.map(str::to_owned).to_vec(), "analyze: t: 3 events converted from JSON rows\n")
     );
 }
 
@@ -78,11 +78,13 @@ fn rows_that_cannot_be_read_are_counted_and_the_first_is_named() {
     assert_eq!(rows, ["a 1 1 1"]);
     assert_eq!(
         said,
-        "analyze: t.csv: 6 events converted from CSV\n\
+        "analyze: t.csv: 2 events converted from CSV, 4 left out\n\
          analyze: t.csv: line 3: a time that is no number within 146 years\n\
          analyze: t.csv: not taken as it stands: 1 rows left out: a time that is no number within \
-         146 years; 1 rows left out: more cells than the header; 1 rows left out: no name; 1 rows \
-         left out: no start\n"
+         146 years; 1 rows left out: fewer cells than the header; 1 rows left out: more cells than \
+         the header; 1 rows left out: no name; 1 rows without a duration (taken as instants)\n\
+         analyze: t.csv: 4 of 6 events were lost (66.67 %): 4 could not be converted; figures \
+         are of what was stored\n"
     );
 }
 
@@ -90,8 +92,7 @@ fn rows_that_cannot_be_read_are_counted_and_the_first_is_named() {
 fn a_text_that_is_no_table_of_events_is_no_trace() {
     for content in ["name,age\nx,1\n", "{\"name\":1}\n", "# notes\n", "[1, 2, 3]"] {
         let said = ask("notes", content, &["spans"]).refusal();
-        assert!(said.starts_with("analyze: notes: not a ringscope trace"), "{said}");
-        let said = ask("notes", content, &["import", "-o", "out.trace"]).refusal();
-        assert!(said.starts_with("analyze: notes: neither Chrome trace events"), "{said}");
+        assert!(said.contains("`start_ns`") || said.contains("not of a profiler"), "{said}");
+        assert_eq!(ask("notes", content, &["import", "-o", "out.trace"]).refusal(), said);
     }
 }

@@ -31,6 +31,7 @@ mod import_chrome;
 mod import_columnar;
 mod import_foreign;
 mod import_kineto;
+mod import_losses;
 #[cfg(feature = "nsight")]
 mod import_nsight;
 mod import_property;

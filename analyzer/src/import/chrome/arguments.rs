@@ -62,6 +62,8 @@ pub(super) struct Keys {
     known: Vec<Option<Key>>,
 }
 
+const LONG_TEXTS: &str = "arguments longer than 1,000 bytes (cut)";
+
 /// A power of two.
 const PLACES: usize = 256;
 
@@ -124,11 +126,12 @@ impl Chrome<'_> {
                 Scalar::Nested(text) if key.is_sides => {
                     found.field(key.number, &Scalar::String(sides(text).into()))
                 }
-                Scalar::Nested(text) => {
-                    let text = &text[..text.len().min(LONGEST_TEXT)];
-                    found.field(key.number, &Scalar::Nested(text))
+                Scalar::Nested(text) if text.len() > LONGEST_TEXT => {
+                    found.note(LONG_TEXTS);
+                    found.field(key.number, &Scalar::Nested(&text[..LONGEST_TEXT]))
                 }
                 Scalar::String(text) if text.len() > LONGEST_TEXT => {
+                    found.note(LONG_TEXTS);
                     let text = beginning(text, LONGEST_TEXT);
                     found.field(key.number, &Scalar::String(text.into()))
                 }

@@ -67,6 +67,7 @@ pub(super) struct Chrome<'a> {
     is_own: bool,
     /// Tracks by process and thread, in files of our own.
     parts: HashMap<(u32, u32), own::Part>,
+    /// Events in the file, understood or not.
     events: u64,
     /// Where the event that is being taken begins.
     begin: usize,
@@ -76,16 +77,14 @@ pub(super) struct Chrome<'a> {
 /// What one file turned out to be.
 pub(super) struct Read {
     pub(super) format: &'static str,
-    /// Events in the file, understood or not.
-    pub(super) events: u64,
     pub(super) epoch_ns: Option<i64>,
 }
 
-/// Whether a text is an array of objects, or an object with one of events.
+/// Whether a text is an array of events, or an object with such an array.
 pub(super) fn is_chrome(text: &[u8]) -> bool {
     let mut reader = Reader::new(text);
     if reader.take(b'[') {
-        return matches!(reader.peek(), None | Some(b'{' | b']'));
+        return is_array_of_events(&mut reader);
     }
     let mut is_known = false;
     // Known as soon as the key is seen; what is cut before it may have been one.
@@ -94,6 +93,34 @@ pub(super) fn is_chrome(text: &[u8]) -> bool {
         if is_known { Err(Fault::CutOff) } else { reader.skip() }
     });
     is_known
+}
+
+/// One of the first entries has a phase; or there is none that is whole.
+fn is_array_of_events(reader: &mut Reader<'_>) -> bool {
+    if !matches!(reader.peek(), None | Some(b'{' | b']')) {
+        return false;
+    }
+    let mut has_others = false;
+    for _ in 0..16 {
+        while reader.take(b',') {}
+        if !matches!(reader.peek(), Some(b'{')) {
+            break;
+        }
+        let (mut has_phase, mut keys) = (false, 0);
+        let read = reader.object(|key, reader| {
+            has_phase |= key == "ph";
+            keys += 1;
+            reader.skip()
+        });
+        if has_phase {
+            return true;
+        }
+        if read.is_err() {
+            return !has_others;
+        }
+        has_others |= keys > 0;
+    }
+    !has_others
 }
 
 /// Reads a file into `found`; tracks get `prefix` before their names.
@@ -128,6 +155,12 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
     };
     let at = |at: usize| format!("byte {at:#x}: this is not JSON");
     match read {
+        Ok(()) if reader.peek().is_some() => {
+            let place = reader.at;
+            let remark = format!("byte {place:#x}: something comes after the end; it is left out");
+            chrome.found.remarks.push(remark);
+            chrome.found.note("texts after the end");
+        }
         Ok(()) => {}
         Err(Fault::CutOff) if chrome.events == 0 => {
             return Err("ends before the first event; write the trace again".to_owned());
@@ -138,7 +171,7 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
         // Writers that stream leave the array open: only a cut within an event is a loss.
         Err(Fault::CutOff) => {}
         Err(Fault::Unexpected(place)) => {
-            chrome.found.remarks.push(at(place) + "; what comes before it was taken");
+            chrome.found.cut_off(at(place));
         }
     }
     chrome.pair();
@@ -148,7 +181,7 @@ pub(super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> Result<R
         (_, true) => "XLA profiler",
         _ => "Chrome trace events",
     };
-    Ok(Read { format, events: chrome.events, epoch_ns })
+    Ok(Read { format, epoch_ns })
 }
 
 impl<'a> Chrome<'a> {
@@ -158,15 +191,13 @@ impl<'a> Chrome<'a> {
             self.begin = event.begin;
             if event.is_no_event {
                 self.events += 1;
-                self.strange("entries that are no events");
+                self.lose("entries that are no events");
             } else {
                 self.event(event);
             }
         });
         if let Some(begin) = cut {
-            self.found.remarks.push(format!(
-                "the file is cut within an event, at byte {begin:#x}; what comes before it was taken"
-            ));
+            self.found.cut_off(format!("the file is cut within an event, at byte {begin:#x}"));
         }
         ended
     }
@@ -229,7 +260,7 @@ impl<'a> Chrome<'a> {
         let Some(at) =
             event.ts.as_ref().and_then(Scalar::text).and_then(|it| self.found.time(it, 3))
         else {
-            return self.strange("events without a usable time");
+            return self.lose("events without a usable time");
         };
         match event.phase {
             b'X' => self.complete(event, at),
@@ -260,9 +291,15 @@ impl<'a> Chrome<'a> {
             b'O' | b'N' | b'D' => self.found.note("snapshots of objects"),
             b'v' | b'V' => self.found.note("memory dumps"),
             b'c' => self.found.note("clock marks"),
-            0 => self.strange("events without a phase"),
-            phase => self.strange(&format!("events of phase {:?}", char::from(phase))),
+            0 => self.lose("events without a phase"),
+            phase => self.lose(&format!("events of phase {:?}", char::from(phase))),
         }
+    }
+
+    /// Counts an event that is left out; the first is said with its place.
+    fn lose(&mut self, what: &str) {
+        self.found.lost += 1;
+        self.strange(what);
     }
 
     /// Counts something wrong with the event; the first is said with its place.
@@ -285,7 +322,7 @@ impl<'a> Chrome<'a> {
                 }
                 ns.max(0) as u64
             }
-            Some(None) => return self.strange("events without a usable duration"),
+            Some(None) => return self.lose("events without a usable duration"),
             None => {
                 self.found.note("complete events without a duration (taken as 0)");
                 0
@@ -330,8 +367,11 @@ impl<'a> Chrome<'a> {
     }
 
     fn name(&mut self, event: &RawEvent<'_>) -> u32 {
-        let name = if event.name.is_empty() { "(unnamed)" } else { &event.name };
-        self.found.strings.number(name)
+        if event.name.is_empty() {
+            self.strange("events without a name (called `(unnamed)`)");
+            return self.found.strings.number("(unnamed)");
+        }
+        self.found.strings.number(&event.name)
     }
 
     fn number_of(&mut self, id: &Option<Scalar<'_>>) -> u32 {

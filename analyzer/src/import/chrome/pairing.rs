@@ -48,7 +48,7 @@ pub(super) fn pair(found: &mut Collector, mut edges: Vec<Edge>, kind: Kind) {
             for edge in late {
                 match stack.close(edge) {
                     Some(begin) => end(found, kind, &begin, edge),
-                    None => found.note("ends without a beginning"),
+                    None => found.lose("ends without a beginning"),
                 }
             }
         }

@@ -31,7 +31,7 @@ pub(super) fn read(
     file: Vec<u8>,
     found: &mut Collector,
     prefix: &str,
-) -> Result<(u64, Option<i64>), String> {
+) -> Result<Option<i64>, String> {
     let file = Buffer::from_vec(file);
     let footer = footer(&file)?;
     let schema = footer.schema().ok_or("is damaged: it has no schema")?;
@@ -48,9 +48,10 @@ pub(super) fn read(
     let columns = taken(&described, found)?;
     let mut decoder =
         FileDecoder::new(Arc::clone(&schema), MetadataVersion::V5).with_projection(columns.clone());
-    let mut left = Budget::new(None).limit() / 3;
+    let budget = found.budget;
+    let mut left = budget.limit() / 3;
     for block in footer.dictionaries().iter().flatten() {
-        let data = checked(&file, block, &mut left)?;
+        let data = checked(&file, block, budget, &mut left)?;
         decoder.read_dictionary(block, &data).map_err(damaged)?;
     }
     let headers = columns.iter().map(|&at| described[at].header()).collect();
@@ -58,7 +59,7 @@ pub(super) fn read(
     for (nth, block) in footer.recordBatches().iter().flatten().enumerate() {
         // A batch is dropped before the next.
         let mut left = left;
-        let read = checked(&file, block, &mut left)
+        let read = checked(&file, block, budget, &mut left)
             .and_then(|data| decoder.read_record_batch(block, &data).map_err(damaged));
         match read {
             Ok(None) => {}
@@ -91,7 +92,7 @@ fn footer(file: &[u8]) -> Result<Footer<'_>, String> {
 }
 
 /// The bytes of a block, if they are there and unpack to no more than is `left`.
-fn checked(file: &Buffer, block: &Block, left: &mut u64) -> Result<Buffer, String> {
+fn checked(file: &Buffer, block: &Block, budget: Budget, left: &mut u64) -> Result<Buffer, String> {
     let place = || -> Option<(usize, usize, usize)> {
         let offset = usize::try_from(block.offset()).ok()?;
         let head = usize::try_from(block.metaDataLength()).ok()?;
@@ -110,7 +111,8 @@ fn checked(file: &Buffer, block: &Block, left: &mut u64) -> Result<Buffer, Strin
         None => message.header_as_record_batch(),
     };
     let batch = batch.ok_or_else(|| wrong("a message of another kind"))?;
-    refuse_too_many(u64::try_from(batch.length()).map_err(|_| wrong("a negative length"))?)?;
+    let rows = u64::try_from(batch.length()).map_err(|_| wrong("a negative length"))?;
+    refuse_too_many(rows, budget)?;
     for node in batch.nodes().iter().flatten() {
         let counts = [node.length(), node.null_count()];
         if counts.iter().any(|&count| count < 0 || count > batch.length()) {

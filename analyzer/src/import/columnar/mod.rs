@@ -33,7 +33,6 @@ pub(super) fn is_columnar(head: &[u8]) -> bool {
 /// What was read.
 pub(super) struct Read {
     pub(super) format: &'static str,
-    pub(super) events: u64,
     /// Wall time of the clock's zero, if told.
     pub(super) epoch_ns: Option<i64>,
 }
@@ -44,12 +43,12 @@ pub(super) fn read(file: Vec<u8>, found: &mut Collector, prefix: &str) -> Result
     if file.starts_with(ENCRYPTED) {
         return Err("is an encrypted Parquet file; decrypt it first".to_owned());
     }
-    let (format, rows) = if file.starts_with(ARROW) {
+    let (format, epoch_ns) = if file.starts_with(ARROW) {
         ("Arrow", arrow_file::read(file, found, prefix)?)
     } else {
         ("Parquet", parquet_file::read(file, found, prefix)?)
     };
-    Ok(Read { format, events: rows.0, epoch_ns: rows.1 })
+    Ok(Read { format, epoch_ns })
 }
 
 /// Says that this build cannot.

@@ -26,12 +26,13 @@ pub(super) fn read(
     file: Vec<u8>,
     found: &mut Collector,
     prefix: &str,
-) -> Result<(u64, Option<i64>), String> {
+) -> Result<Option<i64>, String> {
     let length = file.len() as u64;
     let file = SerializedFileReader::new(Bytes::from(file)).map_err(damaged)?;
     let schema = file.metadata().file_metadata().schema_descr();
     let rows = file.metadata().file_metadata().num_rows();
-    refuse_too_many(u64::try_from(rows).map_err(|_| format!("is damaged: it has {rows} rows"))?)?;
+    let rows = u64::try_from(rows).map_err(|_| format!("is damaged: it has {rows} rows"))?;
+    refuse_too_many(rows, found.budget)?;
     let all: Vec<(Described, As)> = schema.columns().iter().map(|it| described(it)).collect();
     let (described, kinds): (Vec<Described>, Vec<As>) = all.into_iter().unzip();
     let columns = taken(&described, found)?;

@@ -9,7 +9,7 @@ use crate::{
     import::{
         collector::Collector,
         json::Scalar,
-        rows::{Column, Rows},
+        rows::{Column, Rows, missing},
     },
     output::count,
 };
@@ -20,8 +20,8 @@ const BYTES_A_ROW: u64 = 128;
 const CHECK_EVERY: u64 = 1 << 20;
 
 /// Refuses more rows than memory takes: a few bytes can stand for billions.
-pub(super) fn refuse_too_many(rows: u64) -> Result<(), String> {
-    let most = (Budget::new(None).limit() / 3 / BYTES_A_ROW).min(u64::from(u32::MAX) / 32);
+pub(super) fn refuse_too_many(rows: u64, budget: Budget) -> Result<(), String> {
+    let most = (budget.limit() / 3 / BYTES_A_ROW).min(u64::from(u32::MAX) / 32);
     if rows > most {
         return Err(format!(
             "has {} rows, and memory takes {}; cut it into several",
@@ -71,19 +71,13 @@ impl Described {
 
 /// Indices of the columns that are taken, in order. The others are counted.
 pub(super) fn taken(columns: &[Described], found: &mut Collector) -> Result<Vec<usize>, String> {
-    let roles: Vec<Column> = columns.iter().map(|column| Column::of(&column.header())).collect();
-    let has_start = roles.iter().any(|role| matches!(role, Column::Start(_)));
-    let has_name = roles.contains(&Column::Name);
-    if !has_start || !has_name {
-        let missing = match (has_name, has_start) {
-            (false, false) => "`name` and `start_ns`",
-            (false, true) => "`name`",
-            _ => "`start_ns`",
-        };
+    let headers: Vec<String> = columns.iter().map(Described::header).collect();
+    if let Some(missing) = missing(headers.iter().map(String::as_str)) {
         let all: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let there = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
         return Err(format!("has no column {missing}; its columns are: {there}"));
     }
+    let roles = headers.iter().map(|header| Column::of(header));
     let mut taken = Vec::new();
     for (at, (Described { name, holds, kind }, role)) in columns.iter().zip(roles).enumerate() {
         let is_time = matches!(role, Column::Start(_) | Column::End(_) | Column::Duration(_));
@@ -115,7 +109,7 @@ impl<'a> Table<'a> {
     pub(super) fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), String> {
         let number = self.rows.rows + 1;
         if number.is_multiple_of(CHECK_EVERY) {
-            refuse_too_many(number)?;
+            refuse_too_many(number, self.rows.budget())?;
         }
         let cells: Vec<(&str, Scalar<'_>)> =
             self.headers.iter().zip(cells).map(|(it, cell)| (&**it, cell.scalar())).collect();
@@ -130,11 +124,11 @@ impl<'a> Table<'a> {
     /// Says that a part is missing from here on.
     pub(super) fn cut(&mut self, why: &str) {
         let row = self.rows.rows + 1;
-        self.rows.remark(format!("from row {row} on: {why}; what came before is taken"));
+        self.rows.cut_off(format!("from row {row} on: {why}"));
     }
 
-    /// Ends it: how many rows there were, and the wall time of the clock's zero.
-    pub(super) fn finish(self) -> (u64, Option<i64>) {
+    /// Ends it: the wall time of the clock's zero, if told.
+    pub(super) fn finish(self) -> Option<i64> {
         self.rows.finish()
     }
 }

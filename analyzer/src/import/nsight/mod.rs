@@ -26,14 +26,13 @@ const NVTX_DOMAIN: i64 = 75;
 /// An allocation, in the table of memory; 1 is a release.
 const ALLOCATION: i64 = 0;
 
-/// What was read.
-pub(super) struct Read {
-    pub(super) events: u64,
-    pub(super) epoch_ns: Option<i64>,
-}
-
-/// Reads an export into `found`; tracks get `prefix` before their names.
-pub(super) fn read(place: Place<'_>, found: &mut Collector, prefix: &str) -> Result<Read, String> {
+/// Reads an export into `found`; tracks get `prefix` before their names. Tells the wall time of
+/// the clock's zero, if the export does.
+pub(super) fn read(
+    place: Place<'_>,
+    found: &mut Collector,
+    prefix: &str,
+) -> Result<Option<i64>, String> {
     let database = Database::open(place)?;
     let has = |start: &str| database.tables.iter().any(|table| table.name.starts_with(start));
     if has("rocpd_") {
@@ -90,12 +89,11 @@ pub(super) fn read(place: Place<'_>, found: &mut Collector, prefix: &str) -> Res
     }
     nsight.name_tracks(prefix)?;
     nsight.devices()?;
-    let events = nsight.events;
     let mut epoch_ns = None;
     if let Some(table) = database.table("TARGET_INFO_SESSION_START_TIME") {
         database.rows(table, ["utcEpochNs"], |[epoch]| epoch_ns = epoch.int())?;
     }
-    Ok(Read { events, epoch_ns })
+    Ok(epoch_ns)
 }
 
 struct Nsight<'a> {
@@ -156,7 +154,7 @@ impl Nsight<'_> {
             }
             let name = self.nvtx_text(&cells);
             let Some(name) = name.filter(|_| start.is_some()) else {
-                return self.found.note("NVTX rows without a text");
+                return self.found.lose("NVTX rows without a text");
             };
             let track = self.thread(thread.unwrap_or(0));
             let kind = match (end, kind) {
@@ -228,13 +226,16 @@ impl Nsight<'_> {
         self.events += 1;
         let in_range = |ns: &i64| ns.unsigned_abs() < 1 << 62;
         let Some(start) = start.filter(in_range) else {
-            return self.found.note("rows without a usable time");
+            return self.found.lose("rows without a usable time");
         };
         let end = end.filter(in_range).unwrap_or(start);
         if end < start {
             self.found.note("negative durations (taken as 0)");
         }
-        let name = name.unwrap_or_else(|| self.found.strings.number("(unnamed)"));
+        let name = name.unwrap_or_else(|| {
+            self.found.note("rows without a name (called `(unnamed)`)");
+            self.found.strings.number("(unnamed)")
+        });
         let mut event = if kind.is_timed() {
             Event::timed(kind, name, track, start, end.saturating_sub(start).max(0) as u64)
         } else {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashSet};
 use super::{
     super::{
         collector::{Collector, FieldValue},
-        csv::{Cell, Lines},
+        csv::{Cell, FEWER_CELLS, Lines, MORE_CELLS},
     },
     Entry, Rocprof,
 };
@@ -82,18 +82,17 @@ impl Column {
     }
 }
 
-/// Reads all rows; how many there were.
-pub(in super::super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -> u64 {
+/// Reads all rows.
+pub(in super::super) fn read(text: &[u8], found: &mut Collector, prefix: &str) {
     let mut lines = Lines::new(text);
-    let Some(header) = lines.next() else { return 0 };
+    let Some(header) = lines.next() else { return };
     let columns: Vec<Column> = header.iter().map(|cell| Column::of(&cell.text)).collect();
     let has_counters = !columns.contains(&Column::Domain);
     let mut rocprof = Rocprof { found, prefix, process: 0 };
-    let (mut rows, mut has_remarked) = (0, false);
+    let mut has_remarked = false;
     let mut dispatches: HashSet<String> = HashSet::new();
     let mut line = lines.line;
     while let Some(cells) = lines.next() {
-        rows += 1;
         let mut entry = Entry::default();
         if has_counters {
             rocprof.found.note("hardware counters");
@@ -105,8 +104,10 @@ pub(in super::super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -
             Ok(_) => rocprof.take(&mut entry),
             Err(why) => Err(why),
         };
-        if let Err(why) = taken {
-            rocprof.found.note(&format!("rows left out: {why}"));
+        if taken == Err(FEWER_CELLS) && lines.is_at_end_without_newline() {
+            rocprof.found.cut_off(format!("line {line}: the file is cut within a row"));
+        } else if let Err(why) = taken {
+            rocprof.found.lose(&format!("rows left out: {why}"));
             if !has_remarked {
                 has_remarked = true;
                 rocprof.found.remarks.push(format!("line {line}: {why}"));
@@ -114,7 +115,6 @@ pub(in super::super) fn read(text: &[u8], found: &mut Collector, prefix: &str) -
         }
         line = lines.line;
     }
-    rows
 }
 
 /// Puts a row's cells where they belong; which dispatch it is about.
@@ -125,10 +125,10 @@ fn fill<'a>(
     found: &mut Collector,
 ) -> Result<Option<&'a str>, &'static str> {
     if cells.len() > columns.len() {
-        return Err("more cells than the header");
+        return Err(MORE_CELLS);
     }
     if cells.len() < columns.len() {
-        return Err("fewer cells than the header");
+        return Err(FEWER_CELLS);
     }
     let mut dispatch = None;
     for (column, cell) in columns.iter().zip(cells) {

@@ -28,12 +28,12 @@ pub(in super::super) fn is_rocprof(text: &[u8]) -> bool {
     is_known
 }
 
-/// Reads all processes into `found`; how many records there were.
+/// Reads all processes into `found`.
 pub(in super::super) fn read(
     text: &[u8],
     found: &mut Collector,
     prefix: &str,
-) -> Result<u64, String> {
+) -> Result<(), String> {
     let mut processes = Vec::new();
     let mut reader = Reader::of_file(text);
     let read = reader.object(|key, reader| {
@@ -60,7 +60,7 @@ pub(in super::super) fn read(
         Ok(()) if records == 0 => {
             Err("has no records; profile with `rocprofv3 --sys-trace`".to_owned())
         }
-        Ok(()) => Ok(records),
+        Ok(()) => Ok(()),
         Err(Fault::CutOff) if records == 0 => {
             Err("ends before the first record; write the trace again".to_owned())
         }
@@ -72,8 +72,8 @@ pub(in super::super) fn read(
                 Fault::CutOff => format!("the file is cut, at byte {:#x}", text.len()),
                 Fault::Unexpected(at) => format!("byte {at:#x}: this is not JSON"),
             };
-            found.remarks.push(why + "; what comes before it was taken");
-            Ok(records)
+            found.cut_off(why);
+            Ok(())
         }
     }
 }
@@ -191,7 +191,7 @@ impl<'a> Process<'a> {
                 fill(&mut entry, reader, &names, rocprof.found)?;
                 records += 1;
                 if let Err(why) = rocprof.take(&mut entry) {
-                    rocprof.found.note(&format!("records left out: {why}"));
+                    rocprof.found.lose(&format!("records left out: {why}"));
                 }
                 Ok(())
             })
