@@ -31,8 +31,11 @@ mod writing;
 
 use std::{
     collections::BTreeSet,
-    io::{Cursor, Read},
+    fs::File,
+    io::{self, Cursor},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use ringscope_format::{Source, looks_like_a_trace};
@@ -268,13 +271,23 @@ fn whole(path: &Path, bytes: Bytes, budget: Budget) -> Result<unpack::Unpacked> 
     }
     let content = match bytes {
         Bytes::Memory(content) => content,
-        Bytes::File(mut file) => {
-            let mut content = Vec::with_capacity(length as usize);
-            file.read_to_end(&mut content).map_err(|error| Error::of(path, error))?;
-            content
-        }
+        Bytes::File(file) => read_whole(&file, length).map_err(|error| Error::of(path, error))?,
     };
     unpack::unpack(content, most).map_err(|why| Error::of(path, why))
+}
+
+/// A file of this length, half of it by another thread: it takes as long to get the memory as to
+/// fill it. One that has become shorter meanwhile is an error.
+fn read_whole(file: &File, length: u64) -> io::Result<Vec<u8>> {
+    let mut content = vec![0; length as usize];
+    let (first, second) = content.split_at_mut(length as usize / 2);
+    let begin = first.len() as u64;
+    thread::scope(|scope| {
+        let half = scope.spawn(|| file.read_exact_at(second, begin));
+        file.read_exact_at(first, 0)?;
+        half.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })?;
+    Ok(content)
 }
 
 #[cfg(test)]

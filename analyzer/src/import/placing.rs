@@ -5,6 +5,8 @@
 //! that its file has first is the parent. Spans of a track that overlap without
 //! nesting are siblings, and counted.
 
+use std::cmp::Reverse;
+
 use ringscope_format::{Kind, Link};
 
 use super::collector::{Collector, Event, FlowPoint};
@@ -27,11 +29,16 @@ pub(super) struct Placed {
 /// Works the order out.
 pub(super) fn place(found: &Collector) -> Placed {
     let events = &found.events;
-    let mut by_start: Vec<u32> = (0..events.len() as u32).collect();
-    by_start.sort_unstable_by_key(|&at| {
-        let event = &events[at as usize];
-        (event.track, event.start, std::cmp::Reverse(event.end()), event.sequence)
-    });
+    let mut by_start = by_track(events, found.tracks.len());
+    for track in
+        by_start.chunk_by_mut(|&a, &b| events[a as usize].track == events[b as usize].track)
+    {
+        // Most files have the events of a track nearly in order, which this sort takes for granted.
+        track.sort_by_key(|&at| {
+            let event = &events[at as usize];
+            (event.start, Reverse(event.end()), event.sequence)
+        });
+    }
     let mut flows: Vec<&FlowPoint> = found.flows.iter().collect();
     flows.sort_by_key(|flow| (flow.track, flow.at));
 
@@ -53,6 +60,24 @@ pub(super) fn place(found: &Collector) -> Placed {
     placed.order.sort_by_key(|&at| events[at as usize].end());
     placed.links.sort_by_key(|link| link.0);
     placed
+}
+
+/// Numbers of events by rising track, and as they come within each.
+fn by_track(events: &[Event], tracks: usize) -> Vec<u32> {
+    let mut begins = vec![0; tracks + 1];
+    for event in events {
+        begins[event.track as usize + 1] += 1;
+    }
+    for track in 0..tracks {
+        begins[track + 1] += begins[track];
+    }
+    let mut order = vec![0; events.len()];
+    for (at, event) in events.iter().enumerate() {
+        let place = &mut begins[event.track as usize];
+        order[*place] = at as u32;
+        *place += 1;
+    }
+    order
 }
 
 /// Whether spans of this kind can be parents and children.

@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashSet,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, Hash, Hasher},
     io::{Seek, Write},
 };
 
+use foldhash::quality::FixedState;
 use ringscope_format::{
     Error, FileHeader, Link, LostCause, MAX_NAME_BYTES, MAX_SLOTS, OpenSpan, Record, TraceWriter,
     Value, slots_needed,
@@ -127,19 +128,17 @@ fn repeated_texts(found: &Collector) -> Vec<bool> {
 
 /// The same content has the same id.
 fn id(found: &Collector) -> [u8; 16] {
-    let mut halves = [0_u64, 1];
-    for half in &mut halves {
-        let mut hasher = DefaultHasher::new();
-        half.hash(&mut hasher);
+    let half = |seed: u64| {
+        let mut hasher = FixedState::with_seed(seed).build_hasher();
         found.metadata.hash(&mut hasher);
         for event in &found.events {
             (event.start, event.value, event.name, event.track).hash(&mut hasher);
         }
-        *half = hasher.finish();
-    }
+        hasher.finish().to_le_bytes()
+    };
     let mut id = [0; 16];
-    id[..8].copy_from_slice(&halves[0].to_le_bytes());
-    id[8..].copy_from_slice(&halves[1].to_le_bytes());
+    id[..8].copy_from_slice(&half(0));
+    id[8..].copy_from_slice(&half(1));
     id
 }
 

@@ -3,6 +3,10 @@
 //! Arguments get the keys of the vocabulary. Left out of PyTorch's: indices into its own
 //! tables, strides, and what follows from other arguments (bandwidth, blocks per processor).
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use super::{
     super::{
         collector::{Collector, FieldValue},
@@ -55,23 +59,20 @@ struct Key {
     is_sides: bool,
 }
 
-/// Keys that were looked up, each at a place that follows from its text. There are a few dozen
-/// of them in a file of millions of arguments; one that takes the place of another is looked
-/// up again.
+/// Keys that were looked up. There are a few dozen of them in a file of millions of arguments:
+/// each has a place that follows from its text, where the last one with that place is remembered;
+/// what is not there is found by its hash.
+#[derive(Default)]
 pub(super) struct Keys {
-    known: Vec<Option<Key>>,
+    all: Vec<Key>,
+    /// 1 + the number of a key, by place.
+    last: Vec<usize>,
+    numbers: HashMap<String, usize, RandomState>,
 }
-
-const LONG_TEXTS: &str = "arguments longer than 1,000 bytes (cut)";
 
 /// A power of two.
 const PLACES: usize = 256;
-
-impl Default for Keys {
-    fn default() -> Self {
-        Self { known: vec![None; PLACES] }
-    }
-}
+const LONG_TEXTS: &str = "arguments longer than 1,000 bytes (cut)";
 
 impl Keys {
     fn of(&mut self, argument: &str, found: &mut Collector) -> &Key {
@@ -80,8 +81,23 @@ impl Keys {
         let (first, last, middle) =
             (byte(bytes.first()), byte(bytes.last()), byte(bytes.get(bytes.len() / 2)));
         let place = (first + last * 7 + middle * 31 + bytes.len() * 5) % PLACES;
-        let known = self.known[place].take().filter(|key| key.argument == argument);
-        self.known[place].insert(known.unwrap_or_else(|| look_up(argument, found)))
+        self.last.resize(PLACES, 0);
+        let remembered = self.last[place].checked_sub(1);
+        let number = match remembered.filter(|&number| self.all[number].argument == argument) {
+            Some(number) => number,
+            None => self.find(argument, found),
+        };
+        self.last[place] = number + 1;
+        &self.all[number]
+    }
+
+    fn find(&mut self, argument: &str, found: &mut Collector) -> usize {
+        if let Some(&number) = self.numbers.get(argument) {
+            return number;
+        }
+        self.all.push(look_up(argument, found));
+        self.numbers.insert(argument.to_owned(), self.all.len() - 1);
+        self.all.len() - 1
     }
 }
 
@@ -149,6 +165,7 @@ impl Chrome<'_> {
 /// `[512, 1, 1]` is `512x1x1`.
 fn sides(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    let sides = text.trim_matches(['[', ']']).split(',').map(str::trim);
-    sides.collect::<Vec<_>>().join("x")
+    let mut sides = String::with_capacity(text.len());
+    sides.extend(text.chars().filter(|c| !matches!(c, '[' | ']' | ' ' | '\n' | '\t')));
+    sides.replace(',', "x")
 }
