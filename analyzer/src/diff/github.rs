@@ -4,7 +4,11 @@
 
 use std::fmt::Write;
 
-use super::{junit::describe, perf_budget::Severity, view::View};
+use super::{
+    junit::{describe, describe_counter},
+    perf_budget::Severity,
+    view::View,
+};
 
 const MOST: usize = 9;
 
@@ -24,6 +28,15 @@ pub(super) fn text(view: &View<'_>) -> String {
             Severity::Ignore => "notice",
         };
         say(level, &view.label(at), describe(view, at));
+    }
+    for (at, ruling) in &view.gate.counters {
+        let level = match ruling.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Ignore => "notice",
+        };
+        let counter = &view.counters[*at];
+        say(level, counter.name, describe_counter(counter));
     }
     for remark in view.remarks.iter().filter(|it| it.is_warning) {
         say("warning", remark.key, remark.text.clone());

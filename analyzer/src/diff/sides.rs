@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
+    provenance::is_same_run,
     reading::{Asked, read},
     run_summary::RunSummary,
     stored::Stored,
@@ -39,6 +40,14 @@ impl Side {
                     format!("run {}: ", empty.label)
                 };
                 return Err(Error::of(path, format!("{run}{what}")));
+            }
+        }
+        for (at, run) in side.runs.iter().enumerate() {
+            if let Some(first) = side.runs[..at].iter().find(|it| is_same_run(it, run)) {
+                return Err(Error::new(format!(
+                    "{name}: {} is the same run as {}; runs are the unit, give each of them once",
+                    run.label, first.label
+                )));
             }
         }
         if side.runs.is_empty() {
