@@ -114,14 +114,15 @@ pub(super) fn circumstances(
 
 fn of_losses(found: &mut Circumstances, base: &[&RunSummary], head: &[&RunSummary], max_loss: f64) {
     const TOO_MUCH: &str = "too many events are missing";
-    for run in base.iter().chain(head) {
+    let of = |side: &'static str| move |run: &&RunSummary| format!("{side} {}", run.label);
+    let labels = base.iter().map(of("base")).chain(head.iter().map(of("head")));
+    for (run, label) in base.iter().chain(head).zip(labels) {
         let share = run.missing_share();
         if share > max_loss {
             found.forbid(TOO_MUCH);
             let text = format!(
-                "{}: {} of {} events are missing ({:.2} %), more than the {} % of --max-loss; \
+                "{label}: {} of {} events are missing ({:.2} %), more than the {} % of --max-loss; \
                  what is left cannot be compared",
-                run.label,
                 count(run.missing),
                 count(run.missing + run.events),
                 100.0 * share,
@@ -129,15 +130,15 @@ fn of_losses(found: &mut Circumstances, base: &[&RunSummary], head: &[&RunSummar
             );
             found.warn("loss", text);
         } else if run.missing > 0 {
-            let text = format!("{}: {} events are missing", run.label, count(run.missing));
+            let text = format!("{label}: {} events are missing", count(run.missing));
             found.warn("loss", text);
         }
         if run.missing_more {
             found.forbid(TOO_MUCH);
-            let text = format!("{}: damaged, and how much is missing is not known", run.label);
+            let text = format!("{label}: damaged, and how much is missing is not known");
             found.warn("loss", text);
         } else if !run.finished {
-            let text = format!("{}: the recording did not end in good order", run.label);
+            let text = format!("{label}: the recording did not end in good order");
             found.warn("unfinished", text);
         }
     }

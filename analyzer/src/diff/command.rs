@@ -11,7 +11,7 @@ use super::{
     circumstances::{Remark, circumstances},
     counters,
     decision::{Decision, Verdict, decide_also},
-    gate::{self, gate},
+    gate::{self, everything, gate},
     github, json, junit, markdown, placing,
     reading::Asked,
     run_summary::{Metric, RunSummary},
@@ -71,12 +71,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
             forbidden: found.forbids,
         },
     );
-    if let Some(by) = gate.common_unsure {
-        let text = format!(
-            "everything is {:.1} % slower, which these runs cannot tell from noise; a slower \
-             machine, or a slower build",
-            100.0 * by
-        );
+    if let Some(common) = gate.common_unsure {
+        let text = format!("{}, which these runs cannot tell from noise", everything(common));
         remarks.push(Remark { key: "common", text, is_warning: true });
     }
     let attributions = attribute(&decision);

@@ -49,9 +49,9 @@ pub(super) enum Course {
     Inconclusive,
     /// Too few runs, or values that have no ratio.
     InsufficientData,
-    /// Only on the head's side, or 0 on the base's.
+    /// In every run of the head that has it, and in none of the base's.
     New,
-    /// Only on the base's side, or 0 on the head's.
+    /// The other way round.
     Removed,
 }
 
@@ -116,11 +116,12 @@ pub(super) fn judge<'a>(
         let mean =
             |side: &[f64]| (!side.is_empty()).then(|| side.iter().sum::<f64>() / side.len() as f64);
         let is_nothing = |side: &[f64]| side.iter().all(|it| *it == 0.0);
+        let is_always = |side: &[f64]| side.iter().all(|it| *it > 0.0);
         let course = match (is_nothing(&base), is_nothing(&head)) {
             (true, true) => Course::Ok,
-            (true, false) => Course::New,
-            (false, true) => Course::Removed,
-            (false, false) => Course::InsufficientData,
+            (true, false) if is_always(&head) => Course::New,
+            (false, true) if is_always(&base) => Course::Removed,
+            _ => Course::InsufficientData,
         };
         let often = 2 * base.len() >= runs.base && 2 * head.len() >= runs.head;
         let is_usable = values.iter().flatten().all(|it| it.is_finite() && *it > 0.0);
@@ -212,6 +213,15 @@ mod tests {
             found[2..],
             [("resident", "ok"), ("tokens", "less")].map(|(a, b)| (a.to_owned(), b))
         );
+    }
+
+    #[test]
+    fn what_happened_in_some_runs_only_is_neither_new_nor_removed() {
+        let side = |values: [f64; 3]| values.map(|it| run(&[("faults", it, true)]));
+        let found = courses(&side([7.0, 0.0, 0.0]), &side([0.0; 3]));
+        assert_eq!(found, [("faults".to_owned(), "insufficient_data")]);
+        assert_eq!(courses(&side([7.0, 1.0, 2.0]), &side([0.0; 3]))[0].1, "removed");
+        assert_eq!(courses(&side([0.0; 3]), &side([0.0; 3]))[0].1, "ok");
     }
 
     #[test]

@@ -54,13 +54,13 @@ pub(super) struct Gate {
     pub(super) inconclusive: Vec<usize>,
     /// How many counters are.
     inconclusive_counters: usize,
-    /// Whether everything got slower by more than it may, and by how much.
-    pub(super) common: Option<f64>,
+    /// Whether everything got slower by more than it may: in which figure, by how much.
+    pub(super) common: Option<(Metric, f64)>,
     /// The same where it cannot be told from chance.
-    pub(super) common_unsure: Option<f64>,
+    pub(super) common_unsure: Option<(Metric, f64)>,
 }
 
-/// How likely a shift of everything may be by chance.
+/// How likely a shift of everything may be by chance, in any of the figures.
 const COMMON_CHANCE: f64 = 0.01;
 
 /// Holds the decision against the budget.
@@ -95,11 +95,16 @@ pub(super) fn gate(
         }
     }
     let max_common = budget.max_common.unwrap_or(asked.max_common);
-    let beyond = |shift: &&CommonShift| shift.change.exp_m1() > max_common;
-    let sure = |shift: &CommonShift| shift.chance.is_some_and(|chance| chance <= COMMON_CHANCE);
+    let figures = decision.common.iter().flatten().count().max(1) as f64;
+    let sure =
+        |shift: &CommonShift| shift.chance.is_some_and(|chance| chance <= COMMON_CHANCE / figures);
     let worst = |is: &dyn Fn(&CommonShift) -> bool| {
-        let those = decision.common.iter().flatten().filter(beyond).filter(|it| is(it));
-        those.map(|shift| shift.change.exp_m1()).reduce(f64::max)
+        let all = decision.metrics.iter().zip(&decision.common);
+        let those = all.filter_map(|(&metric, shift)| {
+            let shift = shift.as_ref().filter(|shift| is(shift))?;
+            Some((metric, shift.change.exp_m1())).filter(|it| it.1 > max_common)
+        });
+        those.max_by(|a, b| a.1.total_cmp(&b.1))
     };
     let (common, common_unsure) = (worst(&sure), worst(&|shift| !sure(shift)));
     let mut gate = Gate {
@@ -181,14 +186,22 @@ impl Gate {
             }
             (Exit::Undecided, "inconclusive", format!("inconclusive: {}", what.join(", and ")))
         } else {
-            let all = names(decided, "compared", "compared");
-            let also = |verdict: Verdict, word: &str| match judged(&[verdict]) {
-                0 => String::new(),
-                n => format!(", {} {word}", count(n as u64)),
-            };
-            let improved = also(Verdict::Improvement, "faster");
-            let unsure = also(Verdict::Inconclusive, "inconclusive");
-            (Exit::Ok, "ok", format!("ok: {all}{improved}{unsure}, none slower that may not be"))
+            let mut parts = vec![format!("ok: {}", names(decided, "compared", "compared"))];
+            parts.push(match judged(&[Verdict::Regression]) {
+                0 => "none slower".to_owned(),
+                n => format!("{} slower, as the budget allows", count(n as u64)),
+            });
+            for (verdict, word) in [
+                (Verdict::Improvement, "faster"),
+                (Verdict::Inconclusive, "inconclusive"),
+                (Verdict::InsufficientData, "with insufficient data"),
+                (Verdict::New, "new"),
+                (Verdict::Removed, "removed"),
+            ] {
+                let n = judged(&[verdict]);
+                parts.extend((n > 0).then(|| format!("{} {word}", count(n as u64))));
+            }
+            (Exit::Ok, "ok", parts.join(", "))
         };
         (self.exit, self.verdict, self.sentence) = (exit, verdict, sentence);
     }
@@ -212,8 +225,8 @@ impl Gate {
         if more > 0 {
             failures.push(of(more, "counter is over its budget", "counters are over their budget"));
         }
-        if let Some(by) = self.common {
-            failures.push(format!("everything is {:.1} % slower", 100.0 * by));
+        if let Some(common) = self.common {
+            failures.push(everything(common));
         }
         failures
     }
@@ -222,6 +235,11 @@ impl Gate {
     pub(super) fn finding(&self, name: usize) -> Option<&Finding> {
         self.findings.iter().find(|it| it.name == name)
     }
+}
+
+/// A shift of everything, in words.
+pub(super) fn everything((metric, by): (Metric, f64)) -> String {
+    format!("everything is {:.1} % slower ({metric})", 100.0 * by)
 }
 
 /// Why there is no verdict about any name.
@@ -249,7 +267,8 @@ fn ready_names(decision: &Decision<'_>) -> usize {
     decision.names.iter().filter(is_ready).count()
 }
 
-fn of(n: usize, one: &str, many: &str) -> String {
+/// So many of something.
+pub(super) fn of(n: usize, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{} {many}", count(n as u64)) }
 }
 

@@ -9,6 +9,7 @@ use super::{
     perf_budget::Severity,
     view::View,
 };
+use crate::output::shorten_middle;
 
 const MOST: usize = 9;
 
@@ -27,7 +28,7 @@ pub(super) fn text(view: &View<'_>) -> String {
             Severity::Warning => "warning",
             Severity::Ignore => "notice",
         };
-        say(level, &view.label(at), describe(view, at));
+        say(level, &view.short_label(at), describe(view, at));
     }
     for (at, ruling) in &view.gate.counters {
         let level = match ruling.severity {
@@ -36,7 +37,8 @@ pub(super) fn text(view: &View<'_>) -> String {
             Severity::Ignore => "notice",
         };
         let counter = &view.counters[*at];
-        say(level, counter.name, describe_counter(counter));
+        let title = shorten_middle(counter.name, 100);
+        say(level, &title, describe_counter(counter));
     }
     for remark in view.remarks.iter().filter(|it| it.is_warning) {
         say("warning", remark.key, remark.text.clone());

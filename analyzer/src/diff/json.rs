@@ -39,6 +39,7 @@ pub(super) fn value(view: &View<'_>) -> Value {
             "base_ns": all.total_ns.0,
             "head_ns": all.total_ns.1,
             "change_ns": all.change_ns(),
+            "interval_ns": all.interval_ns.map(|(low, high)| json!([number(low), number(high)])),
             "names": names.collect::<Value>(),
             "noise": part(&all.noise.1),
             "noise_names": all.noise.0,

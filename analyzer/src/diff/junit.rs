@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{
     counters::JudgedCounter,
     decision::Verdict,
+    gate::everything,
     perf_budget::Severity,
     run_summary::Metric,
     view::{View, ratio},
@@ -33,9 +34,9 @@ pub(super) fn text(view: &View<'_>) -> String {
         errors += 1;
         case("diff", "(runs)", "error", &view.gate.sentence);
     }
-    if let Some(by) = view.gate.common {
+    if let Some(common) = view.gate.common {
         failures += 1;
-        case("diff", "(everything)", "failure", &format!("{:.1} % slower", 100.0 * by));
+        case("diff", "(everything)", "failure", &everything(common));
     }
     for (at, counter) in view.counters.iter().enumerate() {
         let ruling = view.gate.counters.iter().find(|it| it.0 == at).map(|it| it.1.severity);

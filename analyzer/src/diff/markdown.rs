@@ -91,7 +91,7 @@ fn rows(out: &mut String, view: &View<'_>, names: &[usize], unit: TimeUnit) {
         let _ = writeln!(
             out,
             "| `{}` | {} | {} | {} | {change} | {own} | {share} | {} |",
-            view.label(at).replace('|', "\\|").replace('`', "'"),
+            view.short_label(at).replace('|', "\\|").replace('`', "'"),
             name(metric).unwrap_or_default(),
             shown(base),
             shown(head),

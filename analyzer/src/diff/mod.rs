@@ -42,7 +42,7 @@ mod memory;
 mod moderation;
 mod multiple;
 mod noise;
-mod numerics;
+pub mod numerics;
 mod perf_budget;
 mod placing;
 mod provenance;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
+    folding::USUAL,
     provenance::is_same_run,
     reading::{Asked, read},
     run_summary::RunSummary,
@@ -62,6 +63,12 @@ impl Side {
             filter.from_ns.is_some() || filter.to_ns.is_some() || filter.last_ns.is_some();
         if by_time || !filter.tracks.is_empty() || filter.duration_ns.is_some() {
             let what = "a summary can be filtered by --name alone; give traces";
+            return Err(Error::of(path, what));
+        }
+        let is_usual =
+            asked.folds.len() == USUAL.len() && USUAL.iter().all(|fold| asked.folds.contains(fold));
+        if !is_usual {
+            let what = "names of a summary are folded as usual; leave --fold out, or give traces";
             return Err(Error::of(path, what));
         }
         let stored = Stored::read(path)?;

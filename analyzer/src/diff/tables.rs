@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{
     decision::{Test, Verdict},
+    gate::of,
     perf_budget::Severity,
     view::{View, ratio},
 };
@@ -28,7 +29,10 @@ pub(super) fn document(view: &View<'_>, limit: Option<usize>, for_machines: bool
     let order = view.order();
     let boring = order.iter().rev().take_while(all_ok).count();
     let usual = (order.len() - boring).max(10);
+    // The footer is about all names, so it does not say what was left out.
+    let footer = table.footer.take();
     table.cut(limit.map(|limit| if limit == USUAL_ROWS { limit.min(usual) } else { limit }));
+    table.footer = footer;
     if for_machines {
         parts.push(Part::Table(table));
     } else {
@@ -175,10 +179,11 @@ pub(super) fn attributions(view: &View<'_>) -> Vec<Table> {
             vec![Cell::from(name), total, count, call, share]
         };
         for share in &all.shares {
-            table.rows.push(row(view.label(share.name), &share.part));
+            table.rows.push(row(view.short_label(share.name), &share.part));
         }
         table.cut(Some(10));
-        table.footer = Some(row(format!("(noise of {} names)", all.noise.0), &all.noise.1));
+        table.footer =
+            Some(row(format!("(noise of {})", of(all.noise.0, "name", "names")), &all.noise.1));
         table
     };
     view.attributions.iter().filter(|it| !it.shares.is_empty()).map(table).collect()

@@ -8,9 +8,10 @@ use super::{
     decision::{Decision, Design, Judged, Rule, Test, Verdict},
     gate::Gate,
     run_summary::{Metric, NameSummary, RunSummary},
+    sensitivity::MOST_RUNS,
 };
 use crate::{
-    output::{Cell, TimeUnit, count, duration, shown},
+    output::{Cell, TimeUnit, count, duration, shorten_middle, shown},
     report::about::in_words,
 };
 
@@ -165,11 +166,16 @@ impl View<'_> {
         }
     }
 
+    /// The same within a sentence or a cell.
+    pub(super) fn short_label(&self, name: usize) -> String {
+        shorten_middle(&self.label(name), 100).into_owned()
+    }
+
     /// What else there is to know about verdicts, a line a name, and how many more.
     pub(super) fn notes(&self, most: usize) -> Vec<String> {
         let has_more = |at: &usize| self.verdict(*at) != self.decision.names[*at].verdict.words();
         let with_more: Vec<usize> = self.order().into_iter().filter(has_more).collect();
-        let line = |&at: &usize| format!("- {}: {}", self.label(at), self.verdict(at));
+        let line = |&at: &usize| format!("- {}: {}", self.short_label(at), self.verdict(at));
         let mut lines: Vec<String> = with_more.iter().take(most).map(line).collect();
         if with_more.len() > most {
             let more = count((with_more.len() - most) as u64);
@@ -193,7 +199,7 @@ impl View<'_> {
                 let least = test.and_then(|it| it.detectable(self.rule));
                 let runs = test.and_then(|it| it.runs_needed(self.rule));
                 let runs = runs.map_or_else(
-                    || "no number of runs".to_owned(),
+                    || format!("more than {MOST_RUNS} runs a side"),
                     |runs| format!("{runs} runs a side"),
                 );
                 let tolerated = 100.0 * self.rule.tolerance;
@@ -208,7 +214,14 @@ impl View<'_> {
             Verdict::InsufficientData => {
                 let lacking =
                     judged.tests.iter().map(|it| it.lacking).fold(f64::INFINITY, f64::min);
-                if lacking.is_finite() && lacking > 1.0 {
+                let (base, head) = judged.name.runs.split_at(self.decision.base_runs);
+                let has = |side: &[Option<&NameSummary>]| side.iter().flatten().count();
+                let is_rare = |side: &[Option<&NameSummary>]| 2 * has(side) < side.len();
+                if is_rare(base) || is_rare(head) {
+                    let runs = count((has(base) + has(head)) as u64);
+                    let all = count(judged.name.runs.len() as u64);
+                    format!("{words}: occurs in {runs} of {all} runs")
+                } else if lacking.is_finite() && lacking > 1.0 {
                     format!("{words}: needs {} times the calls", count(lacking.ceil() as u64))
                 } else {
                     words.to_owned()
@@ -231,6 +244,14 @@ impl View<'_> {
             super::What::Device => "on devices",
         };
         let mut text = format!("{whole} {} ({})", change_percent(base, head), signed_ns(change));
+        if let Some((low, high)) = all.interval_ns.filter(|it| it.0 <= 0.0 && it.1 >= 0.0) {
+            let percent = |ns: f64| percent(100.0 * ns / base.max(f64::MIN_POSITIVE));
+            text.push_str(&format!(
+                ", within noise (95 % interval {} to {})",
+                percent(low),
+                percent(high)
+            ));
+        }
         let mut parts = Vec::new();
         for share in all.shares.iter().take(2) {
             let part = share.part.total_ns();
@@ -244,10 +265,14 @@ impl View<'_> {
                 ratio if (0.0..1.5).contains(&ratio) => format!("{:.0} %", 100.0 * ratio),
                 _ => signed_ns(part),
             };
-            parts.push(format!("{size} from `{}`{place}, {}", self.label(share.name), how(share)));
+            parts.push(format!(
+                "{size} from `{}`{place}, {}",
+                self.short_label(share.name),
+                how(share)
+            ));
         }
         if all.shares.is_empty() {
-            text.push_str(": no name's part of it stands out from noise");
+            text.push_str(": no name's part stands out");
         } else if !parts.is_empty() {
             text.push_str(": ");
             text.push_str(&parts.join("; "));

@@ -37,6 +37,14 @@ fn identical_code_passes() {
     assert_eq!(document["schema"], "ringscope.diff/1");
     assert_eq!(document["order"], "interleaved");
     assert_eq!((verdicts(&document, "ok"), document["remarks"].as_array().unwrap().len()), (20, 0));
+    assert_eq!(document["sentence"], "ok: 20 names compared, none slower");
+    // Nobody is blamed for noise.
+    let said = document["explanation"][0].as_str().unwrap();
+    assert!(said.contains(", within noise (95 % interval -"), "{said}");
+    assert!(said.ends_with(": no name's part stands out"), "{said}");
+    assert_eq!(document["attribution"][0]["noise_names"], 20);
+    let said = analyze(dir.path(), &arguments).stdout;
+    assert!(said.contains("\n  … 10 more rows: --limit 0\n"), "{said}");
 }
 
 #[test]
@@ -122,6 +130,7 @@ fn names_on_one_side_only_are_new_removed_or_renamed() {
     let (code, document) = compared(dir.path(), &arguments, &[]);
     assert_eq!(code, 0, "{document:#}");
     assert_eq!(row(&document, "prefetch")["verdict"], "new");
+    assert_eq!(document["sentence"], "ok: 19 names compared, none slower, 1 new, 1 removed");
     assert_eq!(row(&document, "step_05")["verdict"], "removed");
     let renamed = row(&document, "step_04_fused");
     assert_eq!((&renamed["renamed_from"], &renamed["verdict"]), (&"step_04".into(), &"ok".into()));
@@ -191,6 +200,60 @@ fn foreign_traces_can_be_compared() {
     let (code, document) = compared(dir.path(), &arguments, &[]);
     assert_eq!((code, verdicts(&document, "regression")), (1, 1), "{document:#}");
     assert_eq!(row(&document, "op_3")["verdict"], "regression");
+}
+
+#[test]
+fn a_name_that_few_runs_have_says_so() {
+    let dir = tempdir().unwrap();
+    let mut arguments = sides(dir.path(), 3, &Program::new(), &Program::new());
+    let rare = Program { names: vec![("rare".to_owned(), 400, 1e4)], ..Program::new() };
+    let mut with_rare = Program::new();
+    with_rare.names.extend(rare.names);
+    with_rare.write(&dir.path().join("b0.trace"), 50, 1);
+    with_rare.write(&dir.path().join("h0.trace"), 51, 11);
+    let run = analyze(dir.path(), &arguments);
+    let said = "- rare: insufficient data: occurs in 2 of 6 runs";
+    assert!(run.code == 0 && run.stdout.contains(said), "{}", run.stdout);
+    arguments.push("--fail-on-inconclusive".to_owned());
+    assert_eq!(analyze(dir.path(), &arguments).code, 0);
+}
+
+#[test]
+fn a_hundred_runs_a_side_are_as_good_as_five() {
+    let dir = tempdir().unwrap();
+    let small = Program {
+        names: (0..12).map(|at| (format!("step_{at:02}"), 60, 1e4)).collect(),
+        ..Program::new()
+    };
+    let arguments = sides(dir.path(), 100, &small, &small.clone().with("step_07", 1.05));
+    let (code, document) = compared(dir.path(), &arguments, &[]);
+    assert_eq!((code, verdicts(&document, "regression")), (1, 1), "{}", document["sentence"]);
+    assert_eq!(row(&document, "step_07")["verdict"], "regression");
+    let said = analyze(dir.path(), &arguments).stdout;
+    assert!(said.starts_with("base 100 runs against head 100 runs, measured in turns"), "{said}");
+}
+
+#[test]
+fn names_of_any_length_and_any_letters_stay_in_their_place() {
+    let dir = tempdir().unwrap();
+    let mut odd = Program::new();
+    odd.names[0].0 = "long".repeat(250);
+    odd.names[1].0 = "a\n::error::\u{1b}[31m<b>|`".to_owned();
+    odd.names[2].0 = String::new();
+    let mut slow = odd.clone();
+    slow.names.iter_mut().take(3).for_each(|it| it.2 *= 1.5);
+    let arguments = sides(dir.path(), 5, &odd, &slow);
+    for (form, most) in [("table", 250), ("github", 300), ("markdown", 500)] {
+        let more = ["--format", form].map(str::to_owned);
+        let run = analyze(dir.path(), &[&arguments[..], &more].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (1, ""), "{form}");
+        assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains("\n::error::"), "{form}");
+        let longest = run.stdout.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest < most, "{form}: {longest}");
+    }
+    // Machines get all of it.
+    let (_, document) = compared(dir.path(), &arguments, &[]);
+    assert_eq!(row(&document, &odd.names[0].0)["verdict"], "regression");
 }
 
 #[test]

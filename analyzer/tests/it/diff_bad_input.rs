@@ -47,8 +47,7 @@ fn a_trace_that_lost_too_much_decides_nothing() {
     let run = analyze(dir.path(), &arguments);
     assert_eq!(run.code, 3, "{}", run.stdout);
     assert!(run.stdout.contains("undecided: too many events are missing"), "{}", run.stdout);
-    let said =
-        "h0.trace: 100 of 8,100 events are missing (1.23 %), more than the 0.1 % of --max-loss";
+    let said = "head h0.trace: 100 of 8,100 events are missing (1.23 %), more than the 0.1 % of --max-loss";
     assert!(run.stdout.contains(said), "{}", run.stderr);
     arguments.extend(["--max-loss", "2"].map(str::to_owned));
     let run = analyze(dir.path(), &arguments);
@@ -175,6 +174,8 @@ fn a_summary_that_was_damaged_or_edited_is_refused() {
     assert!(said(&nan).contains("not a whole summary"));
     let said = analyze(dir.path(), &["diff", "base.json", "a.trace", "--from", "1ms"]).refusal();
     assert!(said.contains("a summary can be filtered by --name alone"), "{said}");
+    let said = analyze(dir.path(), &["diff", "base.json", "a.trace", "--fold=numbers"]).refusal();
+    assert!(said.contains("names of a summary are folded as usual"), "{said}");
     let said =
         analyze(dir.path(), &["diff", "base.json", "a.trace", "--percentiles", "42"]).refusal();
     assert!(said.contains("no percentile is in all summaries"), "{said}");
