@@ -19,10 +19,10 @@ use crate::{
 
 /// Options of `diff`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Args {
     /// Base and head, a trace or a summary each
-    #[arg(value_names = ["BASE", "HEAD"], num_args = 0..=2)]
+    #[arg(value_name = "BASE HEAD", num_args = 0..=2)]
     pub(super) sides: Vec<PathBuf>,
     /// Runs of the base: traces and summaries
     #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with = "sides", requires = "head")]
@@ -88,6 +88,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t, help_heading = "Output")]
     pub(super) color: Color,
 }
+
+const USAGE: &str = "\
+analyze diff [OPTIONS] BASE HEAD
+       analyze diff [OPTIONS] --base TRACE... --head TRACE...";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -31,6 +31,12 @@ fn a_side_too_few_is_wrong_usage() {
     Program::new().write(&dir.path().join("a.trace"), 1, 0);
     let said = analyze(dir.path(), &["diff", "a.trace"]).refusal();
     assert!(said.contains("give a base and a head"), "{said}");
+    let said = analyze(dir.path(), &["diff", "a.trace", "a.trace", "a.trace"]).refusal();
+    let usage = "Usage: analyze diff [OPTIONS] BASE HEAD\n       analyze diff [OPTIONS] --base TRACE... \
+                 --head TRACE...\n";
+    assert!(said.contains(usage), "{said}");
+    let help = analyze(dir.path(), &["diff", "--help"]).clean();
+    assert!(help.contains(usage) && help.contains("still exits with 2 or 3"), "{help}");
     let said = analyze(dir.path(), &["diff", "--base", "a.trace"]).refusal();
     assert!(said.contains("--head"), "{said}");
     let said = analyze(dir.path(), &["diff", "a.trace", "a.trace", "--name", "nobody*"]).refusal();

@@ -34,6 +34,8 @@ pub(crate) struct Outcome {
     pub(crate) alarms: u64,
     /// Diffs in which the slower kernel was found.
     pub(crate) found: u64,
+    /// Diffs in which no name had enough data.
+    pub(crate) undecided: u64,
 }
 
 impl Outcome {
@@ -49,14 +51,18 @@ pub(crate) fn table(figures: &Figures) -> String {
     let mut text = figures.machine.heading();
     let _ = writeln!(text, "\nthe same code on both sides, in turns:");
     for (design, it) in &figures.identical {
-        let _ = writeln!(text, "  {design}: {} of {} diffs flagged a name", it.alarms, it.diffs);
+        let _ = writeln!(
+            text,
+            "  {design}: {} of {} diffs flagged a name, {} undecided",
+            it.alarms, it.diffs, it.undecided
+        );
     }
     let _ = writeln!(text, "one kernel does {} % more:", figures.slower_percent);
     for (design, it) in &figures.slowed {
         let _ = writeln!(
             text,
-            "  {design}: found in {} of {} diffs; another name was flagged in {}",
-            it.found, it.diffs, it.alarms
+            "  {design}: found in {} of {} diffs, {} undecided; another name was flagged in {}",
+            it.found, it.diffs, it.undecided, it.alarms
         );
     }
     for (what, list) in [("wrongly flagged", &figures.flagged), ("missed", &figures.missed)] {

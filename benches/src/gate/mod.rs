@@ -69,7 +69,9 @@ pub(crate) fn run(asked: &Asked, quick: bool, scratch: &Path) -> Result<Figures>
         for runs in DESIGNS {
             let found = bench.diff(runs)?;
             let key = format!("{runs}v{runs}");
-            figures.identical.entry(key.clone()).or_default().add(&found.changed, |_| false);
+            let outcome = figures.identical.entry(key.clone()).or_default();
+            outcome.add(&found.changed, |_| false);
+            outcome.undecided += u64::from(found.undecided);
             figures.flagged.extend(found.changed.iter().map(|it| format!("{key}: {it}")));
         }
         let (kernel, group) = KERNELS[at % KERNELS.len()];
@@ -82,6 +84,7 @@ pub(crate) fn run(asked: &Asked, quick: bool, scratch: &Path) -> Result<Figures>
             let wanted = format!("{kernel} regression");
             let outcome = figures.slowed.entry(key.clone()).or_default();
             outcome.add(&found.changed, |it| *it == wanted || around.contains(it));
+            outcome.undecided += u64::from(found.undecided);
             if found.changed.contains(&wanted) {
                 outcome.found += 1;
             } else {
@@ -121,6 +124,7 @@ struct Bench<'a> {
 struct Found {
     /// Names and their verdicts.
     changed: Vec<String>,
+    undecided: bool,
     table: String,
 }
 
@@ -158,7 +162,8 @@ impl Bench<'_> {
             .output()
             .context("analyze diff")?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        if !matches!(output.status.code(), Some(0 | 1)) {
+        // 3: too little to decide by, which a busy machine makes of one run a side.
+        if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             bail!("analyze diff: {}: {}", output.status, complaint.trim());
         }
         let document: Value = serde_json::from_slice(&output.stdout)?;
@@ -172,6 +177,7 @@ impl Bench<'_> {
         if document["verdict"] == "regression" && changed.is_empty() {
             changed.push("everything regression".to_owned());
         }
-        Ok(Found { changed, table: std::fs::read_to_string(table)? })
+        let undecided = output.status.code() == Some(3);
+        Ok(Found { changed, undecided, table: std::fs::read_to_string(table)? })
     }
 }
