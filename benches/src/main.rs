@@ -10,6 +10,7 @@ mod counter;
 mod crash;
 mod diff;
 mod floor;
+mod gate;
 mod interchange;
 mod machine;
 mod process_cost;
@@ -67,9 +68,15 @@ enum What {
     Diff {
         #[command(flatten)]
         options: Options,
-        /// Repeat a run that printed this seed
-        #[arg(long)]
-        seed: Option<u64>,
+        #[command(flatten)]
+        asked: diff::Asked,
+    },
+    /// What `analyze diff` makes of real runs, of the same code and of slower code
+    Gate {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        asked: gate::Asked,
     },
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
@@ -144,10 +151,16 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             print(options, &figures, || interchange::table(&figures))?;
             Ok(complain(&figures.complaints()))
         }
-        What::Diff { options, seed } => {
+        What::Diff { options, asked } => {
             let scratch = options.scratch()?;
-            let figures = diff::run(options.quick, *seed, scratch.path())?;
+            let figures = diff::run(asked, options.quick, scratch.path())?;
             print(options, &figures, || diff::table(&figures))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Gate { options, asked } => {
+            let scratch = options.scratch()?;
+            let figures = gate::run(asked, options.quick, scratch.path())?;
+            print(options, &figures, || gate::table(&figures))?;
             Ok(ExitCode::SUCCESS)
         }
         What::Child { task, result } => {

@@ -66,7 +66,7 @@ enum Command {
     /// tell a slowdown of 10 %; a single pair tells only large ones.
     ///
     /// Exits with 0 if nothing regressed, 1 if something did, 2 if something cannot be used, 3 if
-    /// there is not enough to decide by.
+    /// that cannot be decided: too little data, too much lost, another machine.
     Diff(Box<crate::diff::Args>),
     /// What the file is and where it comes from
     Info(report::info::Args),

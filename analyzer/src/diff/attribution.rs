@@ -3,7 +3,9 @@
 //! End to end is the time of all outermost spans, which is the self time of all
 //! names. A name's part of its change splits into what comes of being called more
 //! often and what comes of each call taking longer; the parts of all names add up
-//! to the whole, exactly. Names that may as well not have changed are one row.
+//! to the whole, exactly. Names that may as well not have changed are one row: those
+//! whose interval covers zero, where the intervals of all names hold at once with 95 %.
+//! With an interval of 95 % for each, one name in twenty would be named for nothing.
 
 use super::{
     decision::{Decision, Judged, Verdict},
@@ -47,6 +49,8 @@ pub struct Attribution {
     pub what: What,
     /// Time a run of both sides, in nanoseconds.
     pub total_ns: (f64, f64),
+    /// The interval of 95 % of its change, if there are runs enough.
+    pub interval_ns: Option<(f64, f64)>,
     /// Names that changed, the largest part first.
     pub shares: Vec<Share>,
     /// All others together, and how many they are.
@@ -84,22 +88,29 @@ pub fn attribute(decision: &Decision<'_>) -> Vec<Attribution> {
 }
 
 fn of_kind(decision: &Decision<'_>, what: What) -> Option<Attribution> {
-    let mut sum =
-        Attribution { what, total_ns: (0.0, 0.0), shares: vec![], noise: (0, Part::default()) };
-    let mut any = false;
+    let mut sum = Attribution {
+        what,
+        total_ns: (0.0, 0.0),
+        interval_ns: None,
+        shares: vec![],
+        noise: (0, Part::default()),
+    };
+    let names = decision.names.iter().filter(|it| it.name.what == what).count();
+    let mut by_run: (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     for (at, judged) in decision.names.iter().enumerate() {
         if judged.name.what != what {
             continue;
         }
-        any = true;
         let side = |of: fn(&NameSummary) -> f64| sides(judged, decision.base_runs, of);
         let (base_own, head_own) = side(|it| it.self_ns);
+        add(&mut by_run.0, &base_own);
+        add(&mut by_run.1, &head_own);
         let (base_count, head_count) = side(|it| it.count as f64);
         let (count, total) =
             ((mean(&base_count), mean(&head_count)), (mean(&base_own), mean(&head_own)));
         sum.total_ns = (sum.total_ns.0 + total.0, sum.total_ns.1 + total.1);
         let part = split(count, total);
-        if is_noise(judged, &base_own, &head_own, count) {
+        if is_noise(judged, &base_own, &head_own, count, names) {
             sum.noise.0 += 1;
             sum.noise.1.by_count_ns += part.by_count_ns;
             sum.noise.1.by_call_ns += part.by_call_ns;
@@ -110,7 +121,14 @@ fn of_kind(decision: &Decision<'_>, what: What) -> Option<Attribution> {
         }
     }
     sum.shares.sort_by(|a, b| b.part.total_ns().abs().total_cmp(&a.part.total_ns().abs()));
-    any.then_some(sum)
+    sum.interval_ns = interval(&by_run.0, &by_run.1, 0.05);
+    (names > 0).then_some(sum)
+}
+
+/// Adds by run.
+fn add(sums: &mut Vec<f64>, values: &[f64]) {
+    sums.resize(values.len(), 0.0);
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
 }
 
 /// By run of each side; 0 where the name does not occur.
@@ -131,15 +149,29 @@ fn mean(values: &[f64]) -> f64 {
 /// Counts that differ by less are taken for the same.
 const SAME_COUNT: f64 = 0.005;
 
-/// Whether the name's time may as well not have changed.
-fn is_noise(judged: &Judged<'_>, base: &[f64], head: &[f64], count: (f64, f64)) -> bool {
-    if matches!(judged.verdict, Verdict::New | Verdict::Removed) {
+/// Whether the name's time, one of so many, may as well not have changed.
+fn is_noise(
+    judged: &Judged<'_>,
+    base: &[f64],
+    head: &[f64],
+    count: (f64, f64),
+    names: usize,
+) -> bool {
+    use Verdict::{Improvement, New, Regression, Removed};
+    if matches!(judged.verdict, New | Removed | Regression | Improvement) {
         return false;
     }
+    match interval(base, head, 0.05 / names.max(1) as f64) {
+        Some((low, high)) => low <= 0.0 && high >= 0.0,
+        None => (count.1 - count.0).abs() <= SAME_COUNT * count.0.max(count.1),
+    }
+}
+
+/// Welch's interval of a change of means that misses it with this chance; none if a
+/// side has one run.
+fn interval(base: &[f64], head: &[f64], chance: f64) -> Option<(f64, f64)> {
     if base.len() < 2 || head.len() < 2 {
-        let same_count = (count.1 - count.0).abs() <= SAME_COUNT * count.0.max(count.1);
-        let changed = matches!(judged.verdict, Verdict::Regression | Verdict::Improvement);
-        return same_count && !changed;
+        return None;
     }
     let square = |side: &[f64]| {
         let mean = mean(side);
@@ -149,10 +181,25 @@ fn is_noise(judged: &Judged<'_>, base: &[f64], head: &[f64], count: (f64, f64)) 
     let (a, b) = (square(base), square(head));
     let change = mean(head) - mean(base);
     if a + b <= 0.0 {
-        return change == 0.0;
+        return Some((change, change));
     }
-    // Welch's interval of 95 %.
     let degrees =
         (a + b).powi(2) / (a * a / (base.len() - 1) as f64 + b * b / (head.len() - 1) as f64);
-    change.abs() <= t_exceeded_by(0.025, degrees.max(1.0)) * (a + b).sqrt()
+    let reach = t_exceeded_by(0.5 * chance, degrees.max(1.0)) * (a + b).sqrt();
+    Some((change - reach, change + reach))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_change_is_that_of_welch() {
+        // 3 apart, a standard error of 0.7071, and 3.857 degrees of freedom, of which the
+        // quantile is 2.82.
+        let (low, high) = interval(&[10.0, 11.0, 9.0, 10.0], &[12.0, 14.0, 13.0], 0.05).unwrap();
+        assert!((low - 1.008).abs() < 0.01 && (high - 4.992).abs() < 0.01, "{low} {high}");
+        assert_eq!(interval(&[1.0], &[2.0, 3.0], 0.05), None);
+        assert_eq!(interval(&[1.0, 1.0], &[3.0, 3.0], 0.05), Some((2.0, 2.0)));
+    }
 }

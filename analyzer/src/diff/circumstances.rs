@@ -1,9 +1,12 @@
 //! How the runs came about, where that speaks against comparing them: what was
 //! lost, other machines and builds, and the order in which they were measured.
 
-use std::collections::BTreeSet;
+use globset::GlobSet;
 
-use super::run_summary::RunSummary;
+use super::{
+    provenance::{differences, on_both_sides, same_build},
+    run_summary::RunSummary,
+};
 use crate::output::count;
 
 /// Something to be said about the runs.
@@ -63,55 +66,98 @@ impl Order {
     }
 }
 
-/// Everything that there is to say. The first is whether too much was lost.
-pub(super) fn remarks(
+/// What is to be said about the runs, and whether they can be compared at all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Circumstances {
+    /// What forbids to decide anything, in words.
+    pub(super) forbids: Option<&'static str>,
+    /// Everything that there is to say.
+    pub(super) remarks: Vec<Remark>,
+}
+
+impl Circumstances {
+    fn warn(&mut self, key: &'static str, text: String) {
+        self.remarks.push(Remark { key, text, is_warning: true });
+    }
+
+    /// The first reason stays: what is missing is worse than another machine.
+    fn forbid(&mut self, why: &'static str) {
+        self.forbids.get_or_insert(why);
+    }
+}
+
+/// Looks at the runs: at most `max_loss` of each may be missing, and the keys of
+/// metadata that `may_differ` matches do not matter.
+pub(super) fn circumstances(
     base: &[&RunSummary],
     head: &[&RunSummary],
     max_loss: f64,
-) -> (bool, Vec<Remark>) {
-    let mut remarks = Vec::new();
-    let mut warn = |key, text| remarks.push(Remark { key, text, is_warning: true });
-    let mut lost_too_much = false;
-    for run in base.iter().chain(head) {
+    may_differ: &GlobSet,
+) -> Circumstances {
+    let mut found = Circumstances::default();
+    of_losses(&mut found, base, head, max_loss);
+    for difference in differences(base, head, may_differ) {
+        if difference.is_machine {
+            found.forbid("the sides are of different machines");
+        }
+        found.warn("metadata", difference.text);
+    }
+    if let Some((a, b)) = on_both_sides(base, head) {
+        found.forbid("a run is on both sides");
+        found.warn("same_run", format!("{} is the same run as {}", b.label, a.label));
+    } else if let Some(text) = same_build(base, head) {
+        found.remarks.push(Remark { key: "same_build", text, is_warning: false });
+    }
+    of_order(&mut found, base, head);
+    found
+}
+
+fn of_losses(found: &mut Circumstances, base: &[&RunSummary], head: &[&RunSummary], max_loss: f64) {
+    const TOO_MUCH: &str = "too many events are missing";
+    let of = |side: &'static str| move |run: &&RunSummary| format!("{side} {}", run.label);
+    let labels = base.iter().map(of("base")).chain(head.iter().map(of("head")));
+    for (run, label) in base.iter().chain(head).zip(labels) {
         let share = run.missing_share();
         if share > max_loss {
-            lost_too_much = true;
+            found.forbid(TOO_MUCH);
             let text = format!(
-                "{}: {} of {} events are missing ({:.2} %), more than the {} % of --max-loss; \
+                "{label}: {} of {} events are missing ({:.2} %), more than the {} % of --max-loss; \
                  what is left cannot be compared",
-                run.label,
                 count(run.missing),
                 count(run.missing + run.events),
                 100.0 * share,
                 100.0 * max_loss,
             );
-            warn("loss", text);
+            found.warn("loss", text);
         } else if run.missing > 0 {
-            warn("loss", format!("{}: {} events are missing", run.label, count(run.missing)));
+            let text = format!("{label}: {} events are missing", count(run.missing));
+            found.warn("loss", text);
         }
         if run.missing_more {
-            lost_too_much = true;
-            warn("loss", format!("{}: damaged, and how much is missing is not known", run.label));
+            found.forbid(TOO_MUCH);
+            let text = format!("{label}: damaged, and how much is missing is not known");
+            found.warn("loss", text);
         } else if !run.finished {
-            warn("unfinished", format!("{}: the recording did not end in good order", run.label));
+            let text = format!("{label}: the recording did not end in good order");
+            found.warn("unfinished", text);
         }
     }
-    for text in differences(base, head) {
-        warn("metadata", text);
-    }
+}
+
+fn of_order(found: &mut Circumstances, base: &[&RunSummary], head: &[&RunSummary]) {
     match Order::of(base, head) {
-        Order::OneAfterTheOther => warn(
+        Order::OneAfterTheOther => found.warn(
             "order",
             "one side was measured after the other: whatever else changed meanwhile reads as a \
              change of the code; measure base and head in turns"
                 .to_owned(),
         ),
-        Order::Unknown => warn(
+        Order::Unknown => found.warn(
             "order",
             "in which order the runs were made is not known; measure base and head in turns"
                 .to_owned(),
         ),
-        Order::Pair => warn(
+        Order::Pair => found.warn(
             "order",
             "one run a side: only large changes can be told from noise; five a side, in turns, \
              tell 10 %"
@@ -119,37 +165,6 @@ pub(super) fn remarks(
         ),
         Order::Interleaved => {}
     }
-    (lost_too_much, remarks)
-}
-
-/// What the sides say about machine and build and do not agree on.
-fn differences(base: &[&RunSummary], head: &[&RunSummary]) -> Vec<String> {
-    let keys: BTreeSet<&String> =
-        base.iter().chain(head).flat_map(|run| run.metadata.keys()).collect();
-    let values = |side: &[&RunSummary], key: &String| -> BTreeSet<Option<String>> {
-        side.iter().map(|run| run.metadata.get(key).cloned()).collect()
-    };
-    let mut found = Vec::new();
-    for key in keys {
-        let (base, head) = (values(base, key), values(head, key));
-        let is_machine = key.starts_with("host.");
-        // What differs from run to run anyway, such as a seed, tells nothing.
-        let varies = |side: &BTreeSet<Option<String>>| side.len() > 1;
-        if base == head || (!is_machine && (varies(&base) || varies(&head))) {
-            continue;
-        }
-        let list = |side: &BTreeSet<Option<String>>| {
-            let each = side.iter().map(|it| it.as_deref().unwrap_or("not said"));
-            each.collect::<Vec<_>>().join(" or ")
-        };
-        let what = if is_machine { "machine" } else { "build or run" };
-        found.push(format!(
-            "{what} differs: {key} is {} in base, {} in head",
-            list(&base),
-            list(&head)
-        ));
-    }
-    found
 }
 
 #[cfg(test)]
@@ -185,26 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_and_builds_are_said_and_what_varies_anyway_is_not() {
-        let a = run(1, &[("host.cpus", "2"), ("seed", "1"), ("commit", "aa")]);
-        let b = run(3, &[("host.cpus", "2"), ("seed", "2"), ("commit", "aa")]);
-        let c = run(2, &[("host.cpus", "8"), ("seed", "3"), ("commit", "bb")]);
-        let found = differences(&[&a, &b], &[&c]);
-        assert_eq!(
-            found,
-            [
-                "build or run differs: commit is aa in base, bb in head",
-                "machine differs: host.cpus is 2 in base, 8 in head"
-            ]
-        );
-    }
-
-    #[test]
     fn loss_beyond_the_limit_is_too_much() {
         let lossy = RunSummary { missing: 1, ..run(1, &[]) };
         let whole = run(2, &[]);
-        assert!(!remarks(&[&lossy], &[&whole], 0.001).0);
-        assert!(remarks(&[&lossy], &[&whole], 0.0009).0);
-        assert!(!remarks(&[&whole], &[&whole], 0.0).0);
+        let forbids = |run, most| circumstances(&[run], &[&whole], most, &GlobSet::empty()).forbids;
+        assert_eq!(forbids(&lossy, 0.001), None);
+        assert_eq!(forbids(&lossy, 0.0009), Some("too many events are missing"));
+        assert_eq!(forbids(&run(1, &[]), 0.0), None);
     }
 }

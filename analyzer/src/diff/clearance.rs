@@ -17,18 +17,17 @@ const EVEN: std::ops::Range<f64> = 0.65..1.8;
 /// interval does not reach as far, or reaches farther, than the narrow one lets
 /// expect. Eight runs a side are hardly ever all on the wrong side.
 pub(super) fn reaches(
-    estimates: &[Option<&Estimate>],
+    estimates: &[Option<Estimate>],
     base_runs: usize,
     metric: Metric,
     fewest: usize,
 ) -> (f64, f64) {
-    let side = |side: &[Option<&Estimate>]| {
+    let side = |side: &[Option<Estimate>]| {
         let n = side.iter().flatten().count().max(1) as f64;
-        let mean =
-            |of: &dyn Fn(&Estimate) -> f64| side.iter().flatten().map(|it| of(it)).sum::<f64>() / n;
+        let mean = |of: &dyn Fn(&Estimate) -> f64| side.iter().flatten().map(of).sum::<f64>() / n;
         let even = match metric {
-            Metric::Mean => None,
             Metric::Percentile(percent) => Some(mean(&|it| it.even_ratio(percent / 100.0))),
+            Metric::Mean | Metric::Total | Metric::Count => None,
         };
         let reach = |far: f64, near: f64| {
             let is_even = even.is_none_or(|even| EVEN.contains(&(far / near.max(1e-12) / even)));
@@ -65,7 +64,7 @@ mod tests {
     }
 
     fn up(one: Estimate, runs: usize) -> f64 {
-        let all: Vec<Option<&Estimate>> = vec![Some(&one); 2 * runs];
+        let all: Vec<Option<Estimate>> = vec![Some(one); 2 * runs];
         reaches(&all, runs, Metric::Percentile(50.0), runs).1
     }
 

@@ -1,230 +1,37 @@
-//! `diff` on the command line.
+//! `diff` from its arguments to how the process ends.
 
 use std::{
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use clap::ValueEnum;
-
 use super::{
+    arguments::{Args, FailOn, Form},
     attribution::attribute,
-    circumstances::{self, Remark},
-    decision::{Decision, Design, Rule, Verdict, decide},
-    folding::{Fold, USUAL},
-    gate::{self, gate},
-    github, json, junit, markdown,
-    noise::LEAST_NAMES_SINGLE,
-    perf_budget::PerfBudget,
-    placing,
+    circumstances::{Remark, circumstances},
+    counters,
+    decision::{Decision, Verdict, decide_also},
+    gate::{self, everything, gate},
+    github, json, junit, markdown, placing,
     reading::Asked,
-    run_summary::RunSummary,
+    run_summary::{Metric, RunSummary},
     sides::{Side, align},
     tables,
     view::View,
 };
 use crate::{
     Error, Exit, Result,
-    cli::{Color, Filters, parse_percentile},
+    cli::Color,
     load,
-    output::{self, Format, Style, TimeUnit, date},
+    output::{self, Format, Style, date},
 };
-
-/// Options of `diff`.
-#[derive(clap::Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
-pub struct Args {
-    /// Base and head, a trace or a summary each
-    #[arg(value_name = "TRACE", num_args = 0..=2)]
-    sides: Vec<PathBuf>,
-    /// Runs of the base: traces and summaries
-    #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with = "sides", requires = "head")]
-    base: Vec<PathBuf>,
-    /// Runs of the head
-    #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with = "sides", requires = "base")]
-    head: Vec<PathBuf>,
-
-    /// What makes the exit code 1
-    #[arg(long, value_enum, default_value_t, help_heading = "Gate")]
-    fail_on: FailOn,
-    /// Exit with 3 if anything that is gated is inconclusive
-    #[arg(long, help_heading = "Gate")]
-    fail_on_inconclusive: bool,
-    /// Budgets and permissions by name [default: perf-budget.toml, if it is there]
-    #[arg(long, value_name = "FILE", help_heading = "Gate")]
-    budget: Option<PathBuf>,
-    /// Exit with 3 if a trace lost more than this part of its events
-    #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "0.1", help_heading = "Gate")]
-    max_loss: f64,
-    /// Fail if everything together got slower by more than this
-    #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "10", help_heading = "Gate")]
-    max_common: f64,
-
-    /// Changes below this do not count; 5 for one run a side
-    #[arg(long, value_name = "PERCENT", value_parser = parse_share, help_heading = "Decision")]
-    min_effect: Option<f64>,
-    /// A name is ok if a slowdown beyond this can be excluded, and inconclusive if not
-    #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "10", help_heading = "Decision")]
-    tolerance: f64,
-    /// Which percentiles, besides the mean
-    #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = parse_percentile,
-          default_values = ["50", "95", "99"], help_heading = "Decision")]
-    percentiles: Vec<f64>,
-    /// What of names is folded before they are matched; `--fold=` for nothing
-    #[arg(long, value_name = "WHAT,...", value_delimiter = ',', num_args = 0..=1, require_equals = true,
-          value_parser = parse_fold, help_heading = "Decision")]
-    fold: Option<Vec<Folds>>,
-
-    #[command(flatten)]
-    filters: Filters,
-
-    /// In which form to print
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
-    format: Form,
-    /// Where to print, if not to standard output
-    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
-    /// Also write a file in another form: markdown=comment.md; may be given several times
-    #[arg(long, value_name = "FORM=FILE", value_parser = parse_also, help_heading = "Output")]
-    also: Vec<(Form, PathBuf)>,
-    /// How many rows; 0 for all [default: what changed, for people]
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    limit: Option<usize>,
-    /// Unit of durations, for people
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
-    time_unit: TimeUnit,
-    /// When to use colours; NO_COLOR is respected
-    #[arg(long, value_enum, default_value_t, help_heading = "Output")]
-    color: Color,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  analyze diff base.trace head.trace
-  analyze diff --base b1.trace b2.trace b3.trace --head h1.trace h2.trace h3.trace
-  analyze summary b*.trace -o base.json
-  analyze diff base.json head.trace --format github --also markdown=comment.md
-
-Columns: `delta %` is head against base as measured; `own %` is without what all names \
-share, with its 95 % interval; `share %` is the name's part of the end-to-end change.";
-
-/// What makes the exit code 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum FailOn {
-    /// A name that is slower and may not be
-    #[default]
-    Regression,
-    /// Nothing
-    Never,
-}
-
-/// In which form to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people
-    #[default]
-    Table,
-    /// For a comment on a pull request
-    Markdown,
-    /// Everything, with a schema version
-    Json,
-    /// A row for each name
-    Csv,
-    /// Test results
-    Junit,
-    /// Annotations of a GitHub workflow
-    Github,
-}
-
-/// One fold, or none at all.
-#[derive(Clone, Copy, Debug)]
-struct Folds(Option<Fold>);
-
-fn parse_fold(text: &str) -> std::result::Result<Folds, String> {
-    if text.is_empty() {
-        return Ok(Folds(None));
-    }
-    let fold = Fold::from_str(text, true).map(|fold| Folds(Some(fold)));
-    fold.map_err(|_| "use addresses, ids, numbers, templates".to_owned())
-}
-
-/// A percentage as a part of the whole.
-fn parse_share(text: &str) -> std::result::Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim_end();
-    let percent: f64 = number.parse().map_err(|_| "not a percentage, such as 2.5".to_owned())?;
-    if (0.0..=1e6).contains(&percent) {
-        Ok(percent / 100.0)
-    } else {
-        Err("a percentage is not negative, and a number".to_owned())
-    }
-}
-
-fn parse_also(text: &str) -> std::result::Result<(Form, PathBuf), String> {
-    let wrong = || "give a form and a file: markdown=comment.md".to_owned();
-    let (form, file) = text.split_once('=').ok_or_else(wrong)?;
-    let form = Form::from_str(form, true).map_err(|_| {
-        format!("no form {form:?}; there are table, markdown, json, csv, junit, github")
-    })?;
-    if file.is_empty() { Err(wrong()) } else { Ok((form, file.into())) }
-}
-
-impl Args {
-    fn paths(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-        match &self.sides[..] {
-            [base, head] => Ok((vec![base.clone()], vec![head.clone()])),
-            [] if !self.base.is_empty() => Ok((self.base.clone(), self.head.clone())),
-            _ => Err(Error::new(
-                "give a base and a head: analyze diff base.trace head.trace, or --base A B --head C D",
-            )),
-        }
-    }
-
-    fn asked(&self) -> Result<Asked> {
-        let mut percentiles = Vec::new();
-        for &percent in &self.percentiles {
-            if percent <= 0.0 || percent >= 100.0 {
-                return Err(Error::new(
-                    "--percentiles: extremes of runs cannot be compared; use 1 to 99.9",
-                ));
-            }
-            if !percentiles.contains(&percent) {
-                percentiles.push(percent);
-            }
-        }
-        let folds = match &self.fold {
-            None => USUAL.to_vec(),
-            Some(folds) => folds.iter().filter_map(|it| it.0).collect(),
-        };
-        let filter = self.filters.filter()?;
-        Ok(Asked { filter, percentiles, folds })
-    }
-
-    fn rule(&self) -> Rule {
-        let usual = Rule { tolerance: self.tolerance, ..Rule::default() };
-        match self.min_effect {
-            Some(least) => Rule { least_effect: least, least_effect_single: least, ..usual },
-            None => usual,
-        }
-    }
-
-    fn budget(&self, metrics: &[String]) -> Result<PerfBudget> {
-        const USUAL_PLACE: &str = "perf-budget.toml";
-        match &self.budget {
-            Some(path) => PerfBudget::read(path, metrics),
-            None if Path::new(USUAL_PLACE).exists() => {
-                PerfBudget::read(Path::new(USUAL_PLACE), metrics)
-            }
-            None => Ok(PerfBudget::default()),
-        }
-    }
-}
 
 /// Compares, prints, and says how the process ends.
 pub(crate) fn run(args: &Args) -> Result<Exit> {
     let (base, head) = args.paths()?;
     let asked = args.asked()?;
     let rule = args.rule();
+    let may_differ = args.may_differ()?;
     let sources = [&base[..], &head[..]].concat();
     let targets = args.also.iter().map(|(_, path)| path).chain(&args.output);
     for path in targets {
@@ -241,40 +48,40 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
     align(&mut [&mut base, &mut head], &asked.percentiles)?;
     let base_runs: Vec<&RunSummary> = base.runs.iter().collect();
     let head_runs: Vec<&RunSummary> = head.runs.iter().collect();
-    let decision = decide(&base_runs, &head_runs, &rule);
     let budget = args.budget(&metrics(&base_runs[0].percentiles))?;
-    let (lost_too_much, mut remarks) =
-        circumstances::remarks(&base_runs, &head_runs, args.max_loss);
+    let asks = |name: &str, metric: Metric| budget.asks(name, &metric.to_string());
+    let decision = decide_also(&base_runs, &head_runs, &rule, &asks);
+    let counters = counters::judge(&base_runs, &head_runs, &rule);
+    let found = circumstances(&base_runs, &head_runs, args.max_loss, &may_differ);
+    let mut remarks = found.remarks;
     let names: Vec<&str> = decision.names.iter().map(|it| it.name.name).collect();
-    for text in budget.unmatched(&names) {
+    let figures: Vec<(&str, &str)> = counters.iter().map(|it| (it.name, it.figure.key())).collect();
+    for text in budget.unmatched(&names, &figures) {
         remarks.push(Remark { key: "budget", text: format!("budget: {text}"), is_warning: true });
     }
     let gate = gate(
         &decision,
+        &counters,
         &budget,
         &gate::Asked {
             fails_on_regression: args.fail_on == FailOn::Regression,
             fails_on_inconclusive: args.fail_on_inconclusive,
             max_common: args.max_common,
             today: today(),
+            forbidden: found.forbids,
         },
-        lost_too_much,
     );
-    if let Some(by) = gate.common_unsure {
-        let text = format!(
-            "everything is {:.1} % slower, which these runs cannot tell from noise; a slower \
-             machine, or a slower build",
-            100.0 * by
-        );
+    if let Some(common) = gate.common_unsure {
+        let text = format!("{}, which these runs cannot tell from noise", everything(common));
         remarks.push(Remark { key: "common", text, is_warning: true });
     }
-    remarks.extend(too_few_names(&decision));
     let attributions = attribute(&decision);
     let places = places(&decision, &attributions, &base, &head, &asked)?;
     let view = View {
         base: &base_runs,
         head: &head_runs,
         decision: &decision,
+        counters: &counters,
         rule: &rule,
         gate: &gate,
         attributions: &attributions,
@@ -286,6 +93,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         for remark in remarks.iter().filter(|it| it.is_warning) {
             eprintln!("analyze: {}", output::shown(&remark.text));
         }
+    }
+    // Rows alone would pass for a verdict.
+    if args.format == Form::Csv && gate.verdict != "ok" {
+        eprintln!("analyze: {}", gate.sentence);
     }
     for (form, path) in &args.also {
         let text = text(args, &view, *form, false)?;
@@ -307,22 +118,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         }
     }
     Ok(gate.exit)
-}
-
-/// Says so if a single pair has too few names to know its noise by.
-fn too_few_names(decision: &Decision<'_>) -> Option<Remark> {
-    let tests = || decision.names.iter().flat_map(|it| &it.tests);
-    let ready = decision.names.iter().filter(|it| it.tests.iter().any(|test| test.lacking <= 1.0));
-    let ready = ready.count();
-    let none_made = tests().all(|test| test.verdict == Verdict::InsufficientData);
-    (decision.design == Design::SinglePair && none_made && ready > 0).then(|| Remark {
-        key: "names",
-        text: format!(
-            "{ready} names have calls enough, and it takes {LEAST_NAMES_SINGLE} to know the noise of \
-             one run a side; record more runs"
-        ),
-        is_warning: true,
-    })
 }
 
 /// Where the parts of the largest contributors lie, if there is a change to explain.

@@ -29,25 +29,33 @@ impl Runs {
     }
 }
 
-/// Compares one figure of all names, and returns what they shared.
+/// What of a figure is taken out as shared by all names.
+pub(super) enum Shared<'a> {
+    /// What moved all of them alike.
+    Own,
+    /// What was found for another figure, by run.
+    Known(Option<&'a [f64]>),
+}
+
+/// Compares one figure of all names, and returns what they shared, by run.
 pub(super) fn compare(
     names: &[Matched<'_>],
-    at: usize,
-    metric: Metric,
+    (at, metric): (usize, Metric),
     runs: Runs,
     rule: &Rule,
+    shared: Shared<'_>,
     tests: &mut [Vec<Test>],
-) -> Option<CommonShift> {
+) -> Option<Vec<f64>> {
     let mut lines = Vec::new();
     for (index, name) in names.iter().enumerate() {
         if name.sides(runs.base) != (true, true) {
             continue;
         }
         let estimates: Vec<_> =
-            name.runs.iter().map(|run| run.and_then(|it| it.estimate(at))).collect();
+            name.runs.iter().map(|run| run.and_then(|it| it.estimate(metric, at))).collect();
         let present = || estimates.iter().flatten();
         let usable = present().all(|it| it.is_usable());
-        let value = |it: &&Estimate| it.value.ln();
+        let value = |it: &Estimate| it.value.ln();
         let values: Vec<Option<f64>> =
             estimates.iter().map(|it| if usable { it.as_ref().map(value) } else { None }).collect();
         let n = present().count().max(1) as f64;
@@ -64,27 +72,19 @@ pub(super) fn compare(
             && within.is_finite()
             && often(&base_values, runs.base)
             && often(&head_values, runs.head);
-        let (base, head) = (mean(&base_values), mean(&head_values));
-        tests[index].push(Test {
-            metric: at,
-            base: if usable { base.exp() } else { f64::NAN },
-            head: if usable { head.exp() } else { f64::NAN },
-            own: head - base,
-            interval: (f64::NEG_INFINITY, f64::INFINITY),
-            chance: 1.0,
-            verdict: Verdict::InsufficientData,
-            lacking,
-            noise: None,
-            is_clear: true,
-            bound: 0.0,
-        });
+        let nothing = Test { base: f64::NAN, head: f64::NAN, ..Test::between(&[], &[]) };
+        let test = if usable { Test::between(&base_values, &head_values) } else { nothing };
+        tests[index].push(Test { metric: at, lacking, ..test });
         if eligible {
             let fewest = base_values.len().min(head_values.len());
             let reaches = reaches(&estimates, runs.base, metric, fewest);
             lines.push(Line { name: index, values, within, reaches });
         }
     }
-    let shifts = common_shift::of_runs(&lines, names, runs.base + runs.head);
+    let shifts = match shared {
+        Shared::Own => common_shift::of_runs(&lines, names, runs.base + runs.head),
+        Shared::Known(shifts) => shifts.map(<[f64]>::to_vec),
+    };
     if let Some(shifts) = &shifts {
         for line in &mut lines {
             line.values.iter_mut().zip(shifts).for_each(|(value, shift)| {
@@ -105,7 +105,7 @@ pub(super) fn compare(
         test.is_clear = test.own.abs() > reach;
         test.settle(noise, rule, &mut widths);
     }
-    shifts.map(|shifts| CommonShift::of(&shifts, runs.base, rule))
+    shifts
 }
 
 /// By how much too few the independent calls are.
@@ -151,7 +151,7 @@ pub(super) fn squares(values: &[f64]) -> f64 {
 /// How many standard errors an interval of 95 % reaches, by degrees of freedom, of
 /// which most names have the same.
 #[derive(Default)]
-struct Widths(Vec<(f64, f64)>);
+pub(super) struct Widths(Vec<(f64, f64)>);
 
 impl Widths {
     fn of(&mut self, degrees: f64) -> f64 {
@@ -165,8 +165,26 @@ impl Widths {
 }
 
 impl Test {
+    /// Not made yet, of logarithms by run.
+    pub(super) fn between(base: &[f64], head: &[f64]) -> Self {
+        let (base, head) = (mean(base), mean(head));
+        Self {
+            metric: 0,
+            base: base.exp(),
+            head: head.exp(),
+            own: head - base,
+            interval: (f64::NEG_INFINITY, f64::INFINITY),
+            chance: 1.0,
+            verdict: Verdict::InsufficientData,
+            lacking: 1.0,
+            noise: None,
+            is_clear: true,
+            bound: 0.0,
+        }
+    }
+
     /// Works out the chance.
-    fn settle(&mut self, noise: Option<Noise>, rule: &Rule, widths: &mut Widths) {
+    pub(super) fn settle(&mut self, noise: Option<Noise>, rule: &Rule, widths: &mut Widths) {
         self.noise = noise;
         let Some(noise) = noise else { return };
         let error = noise.error();
@@ -180,7 +198,7 @@ impl Test {
 }
 
 impl CommonShift {
-    fn of(shifts: &[f64], base_runs: usize, rule: &Rule) -> Self {
+    pub(super) fn of(shifts: &[f64], base_runs: usize, rule: &Rule) -> Self {
         let (base, head) = shifts.split_at(base_runs);
         let change = mean(head) - mean(base);
         let degrees = shifts.len() as f64 - 2.0;

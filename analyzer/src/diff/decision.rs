@@ -18,7 +18,7 @@
 //! least change that matters is larger.
 
 use super::{
-    comparing::{Runs, compare},
+    comparing::{Runs, Shared, compare},
     matching::{Matched, matched},
     multiple::discoveries,
     run_summary::{Metric, RunSummary},
@@ -144,19 +144,52 @@ pub struct Decision<'a> {
 /// Compares runs of two sides, of which neither is empty and all have the same
 /// percentiles.
 pub fn decide<'a>(base: &[&'a RunSummary], head: &[&'a RunSummary], rule: &Rule) -> Decision<'a> {
-    let metrics = base.iter().chain(head).next().map_or_else(Vec::new, |run| run.metrics());
+    decide_also(base, head, rule, &|_, _| false)
+}
+
+/// The same, also by the figures of whole runs that are asked for, name by name. Each
+/// of those is a family of tests of its own: whoever asks is told no less about the
+/// others.
+pub(super) fn decide_also<'a>(
+    base: &[&'a RunSummary],
+    head: &[&'a RunSummary],
+    rule: &Rule,
+    asks: &dyn Fn(&str, Metric) -> bool,
+) -> Decision<'a> {
+    let mut metrics = base.iter().chain(head).next().map_or_else(Vec::new, |run| run.metrics());
     let names = matched(base, head);
     let runs = Runs { base: base.len(), head: head.len() };
-    let design = runs.design();
     let mut tests: Vec<Vec<Test>> = vec![Vec::new(); names.len()];
     let mut common = Vec::new();
+    let mut of_mean = None;
     for (at, &metric) in metrics.iter().enumerate() {
-        common.push(compare(&names, at, metric, runs, rule, &mut tests));
+        let shifts = compare(&names, (at, metric), runs, rule, Shared::Own, &mut tests);
+        common.push(shifts.as_ref().map(|shifts| CommonShift::of(shifts, runs.base, rule)));
+        if metric == Metric::Mean {
+            of_mean = shifts;
+        }
     }
-    flag(&mut tests, rule);
+    flag(&mut tests, rule, |test| test.metric < metrics.len());
+    for metric in [Metric::Total, Metric::Count] {
+        let is_asked: Vec<bool> = names.iter().map(|it| asks(it.name, metric)).collect();
+        if !is_asked.contains(&true) {
+            continue;
+        }
+        // A slower machine makes all calls longer, and none of them more.
+        let shared = if metric == Metric::Count { None } else { of_mean.as_deref() };
+        let at = metrics.len();
+        // What is usual comes from all names, asked for or not.
+        compare(&names, (at, metric), runs, rule, Shared::Known(shared), &mut tests);
+        for (tests, is_asked) in tests.iter_mut().zip(is_asked) {
+            tests.retain(|test| is_asked || test.metric != at);
+        }
+        flag(&mut tests, rule, |test| test.metric == at);
+        metrics.push(metric);
+        common.push(None);
+    }
     let judge = |(name, tests): (Matched<'a>, Vec<Test>)| judged(name, tests, base.len(), &metrics);
     let names = names.into_iter().zip(tests).map(judge).collect();
-    Decision { design, metrics, base_runs: base.len(), common, names }
+    Decision { design: runs.design(), metrics, base_runs: base.len(), common, names }
 }
 
 impl Test {
@@ -176,10 +209,11 @@ impl Test {
     }
 }
 
-/// Gives every test that could be made its verdict.
-fn flag(tests: &mut [Vec<Test>], rule: &Rule) {
+/// Gives every test of a family that could be made its verdict.
+pub(super) fn flag(tests: &mut [Vec<Test>], rule: &Rule, is_in: impl Fn(&Test) -> bool) {
+    let tests = tests.iter_mut().flatten();
     let mut all: Vec<&mut Test> =
-        tests.iter_mut().flatten().filter(|test| test.noise.is_some()).collect();
+        tests.filter(|test| test.noise.is_some() && is_in(test)).collect();
     let chances: Vec<f64> = all.iter().map(|test| test.chance).collect();
     let (flagged, bound) = discoveries(&chances, rule.false_share);
     for (test, flagged) in all.iter_mut().zip(flagged) {

@@ -78,6 +78,11 @@ impl Estimate {
         }
     }
 
+    /// A figure that leaves no doubt.
+    pub(super) fn exactly(value: f64) -> Self {
+        Self { value, low: value, high: value, near_low: value, near_high: value, effective: 1e12 }
+    }
+
     /// Whether it can be compared at all.
     pub(super) fn is_usable(&self) -> bool {
         let all = [self.value, self.low, self.high, self.near_low, self.near_high, self.effective];
@@ -194,29 +199,9 @@ impl Series<'_> {
     }
 }
 
-/// Ranks between which intervals around the quantiles are interpolated, in percent,
-/// rising: finer where a quantile is near.
-pub(super) fn ladder_ranks(percentiles: &[f64]) -> Vec<f64> {
-    let mut ranks = vec![0.0, 100.0];
-    for &percentile in percentiles {
-        let tail = percentile.min(100.0 - percentile);
-        ranks.push(percentile);
-        for step in [0.04, 0.1, 0.25, 0.5, 0.8] {
-            ranks.extend([percentile - step * tail, percentile + step * tail]);
-        }
-        for step in [1.5, 3.0] {
-            ranks.extend([percentile - step * tail, percentile + step * tail]);
-        }
-    }
-    ranks.retain(|rank| (0.0..=100.0).contains(rank));
-    ranks.sort_unstable_by(f64::total_cmp);
-    ranks.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
-    ranks
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::ladder::ladder_ranks, *};
 
     fn series(values: &[f64], check: impl FnOnce(Series<'_>)) {
         let mut sorted = values.to_vec();
@@ -292,12 +277,5 @@ mod tests {
             assert_eq!(median.log_error(), 0.0);
             assert_eq!(it.mean().log_error(), 0.0);
         });
-    }
-
-    #[test]
-    fn the_ladder_is_finer_where_a_quantile_is_near() {
-        let ranks = ladder_ranks(&[50.0, 99.0]);
-        assert!(ranks.is_sorted() && ranks.contains(&50.0) && ranks.contains(&99.1));
-        assert_eq!((ranks[0], *ranks.last().unwrap()), (0.0, 100.0));
     }
 }

@@ -4,7 +4,12 @@
 
 use std::fmt::Write;
 
-use super::{junit::describe, perf_budget::Severity, view::View};
+use super::{
+    junit::{describe, describe_counter},
+    perf_budget::Severity,
+    view::View,
+};
+use crate::output::shorten_middle;
 
 const MOST: usize = 9;
 
@@ -23,7 +28,17 @@ pub(super) fn text(view: &View<'_>) -> String {
             Severity::Warning => "warning",
             Severity::Ignore => "notice",
         };
-        say(level, &view.label(at), describe(view, at));
+        say(level, &view.short_label(at), describe(view, at));
+    }
+    for (at, ruling) in &view.gate.counters {
+        let level = match ruling.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Ignore => "notice",
+        };
+        let counter = &view.counters[*at];
+        let title = shorten_middle(counter.name, 100);
+        say(level, &title, describe_counter(counter));
     }
     for remark in view.remarks.iter().filter(|it| it.is_warning) {
         say("warning", remark.key, remark.text.clone());

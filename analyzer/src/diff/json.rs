@@ -7,8 +7,8 @@ use super::{
     circumstances::Order,
     decision::{Design, Test},
     perf_budget::Severity,
-    run_summary::RunSummary,
-    view::View,
+    run_summary::{Metric, RunSummary},
+    view::{View, whole},
 };
 
 /// Name and version.
@@ -39,6 +39,7 @@ pub(super) fn value(view: &View<'_>) -> Value {
             "base_ns": all.total_ns.0,
             "head_ns": all.total_ns.1,
             "change_ns": all.change_ns(),
+            "interval_ns": all.interval_ns.map(|(low, high)| json!([number(low), number(high)])),
             "names": names.collect::<Value>(),
             "noise": part(&all.noise.1),
             "noise_names": all.noise.0,
@@ -51,10 +52,19 @@ pub(super) fn value(view: &View<'_>) -> Value {
             "interval_percent": shift.and_then(|it| it.interval).map(interval),
         })
     });
-    let counters = view
-        .counters()
-        .into_iter()
-        .map(|(name, base, head)| json!({ "name": name, "base": base, "head": head }));
+    let counters = view.counters.iter().enumerate().map(|(at, it)| {
+        let ruling = view.gate.counters.iter().find(|it| it.0 == at).map(|it| &it.1);
+        json!({
+            "name": it.name,
+            "figure": it.figure.key(),
+            "base": it.base,
+            "head": it.head,
+            "change_percent": it.change.map(|it| in_percent(it.0)),
+            "interval_percent": it.change.map(|it| interval(it.1)),
+            "verdict": it.course.key(),
+            "gate": ruling.map(|it| gate(it.severity, it.because.as_deref())),
+        })
+    });
     json!({
         "schema": SCHEMA,
         "verdict": view.gate.verdict,
@@ -107,19 +117,12 @@ fn row(view: &View<'_>, at: usize) -> Value {
         object.insert("count".into(), number(figures.count));
         object.insert("total_ns".into(), number(figures.total_ns));
         object.insert("self_ns".into(), number(figures.self_ns));
-        for (metric, value) in view.decision.metrics.iter().zip(figures.metrics) {
+        for (metric, value) in view.metrics_of_calls().iter().zip(figures.metrics) {
             object.insert(format!("{metric}_ns"), number(value));
         }
         Value::Object(object)
     };
-    let finding = view.gate.finding(at).map(|finding| {
-        let severity = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Ignore => "ignore",
-        };
-        json!({ "severity": severity, "because": finding.because })
-    });
+    let finding = view.gate.finding(at).map(|it| gate(it.severity, it.because.as_deref()));
     json!({
         "name": judged.name.name,
         "renamed_from": judged.name.renamed_from,
@@ -134,12 +137,33 @@ fn row(view: &View<'_>, at: usize) -> Value {
     })
 }
 
+/// What the gate makes of it.
+fn gate(severity: Severity, because: Option<&str>) -> Value {
+    let severity = match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Ignore => "ignore",
+    };
+    json!({ "severity": severity, "because": because })
+}
+
 fn test(view: &View<'_>, test: &Test) -> Value {
     let was_made = test.interval.0.is_finite();
+    let metric = view.decision.metrics[test.metric];
+    let mut value = test_value(view, test, was_made);
+    if metric == Metric::Count {
+        value["base"] = number(whole(test.base));
+        value["head"] = number(whole(test.head));
+    } else {
+        value["base_ns"] = number(test.base);
+        value["head_ns"] = number(test.head);
+    }
+    value
+}
+
+fn test_value(view: &View<'_>, test: &Test, was_made: bool) -> Value {
     json!({
         "metric": view.decision.metrics[test.metric].to_string(),
-        "base_ns": number(test.base),
-        "head_ns": number(test.head),
         "change_percent": number(100.0 * (test.head / test.base - 1.0)),
         "own_change_percent": was_made.then(|| in_percent(test.own)),
         "interval_percent": was_made.then(|| interval(test.interval)),

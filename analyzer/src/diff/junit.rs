@@ -3,10 +3,14 @@
 use std::fmt::Write;
 
 use super::{
+    counters::JudgedCounter,
     decision::Verdict,
+    gate::everything,
     perf_budget::Severity,
+    run_summary::Metric,
     view::{View, ratio},
 };
+use crate::output::count;
 
 pub(super) fn text(view: &View<'_>) -> String {
     let mut cases = String::new();
@@ -30,9 +34,16 @@ pub(super) fn text(view: &View<'_>) -> String {
         errors += 1;
         case("diff", "(runs)", "error", &view.gate.sentence);
     }
-    if let Some(by) = view.gate.common {
+    if let Some(common) = view.gate.common {
         failures += 1;
-        case("diff", "(everything)", "failure", &format!("{:.1} % slower", 100.0 * by));
+        case("diff", "(everything)", "failure", &everything(common));
+    }
+    for (at, counter) in view.counters.iter().enumerate() {
+        let ruling = view.gate.counters.iter().find(|it| it.0 == at).map(|it| it.1.severity);
+        if ruling == Some(Severity::Error) {
+            failures += 1;
+            case("counter", counter.name, "failure", &describe_counter(counter));
+        }
     }
     for at in view.order() {
         let judged = &view.decision.names[at];
@@ -65,18 +76,37 @@ pub(super) fn describe(view: &View<'_>, at: usize) -> String {
     let Some(test) = finding.and_then(|it| judged.tests.get(it.test)) else {
         return view.verdict(at);
     };
-    let time = |ns: f64| crate::report::about::in_words(ns);
+    let metric = view.decision.metrics[test.metric];
+    let (value, how): (fn(f64) -> String, _) = match metric {
+        Metric::Count => (|n| count(n.round() as u64), "more"),
+        _ => (crate::report::about::in_words, "slower"),
+    };
     let because =
         finding.and_then(|it| it.because.as_ref()).map_or_else(String::new, |it| format!("; {it}"));
     format!(
-        "{} {:.1} % slower: {} to {}, 95 % interval {} to {}{because}",
-        view.decision.metrics[test.metric],
+        "{metric} {:.1} % {how}: {} to {}, 95 % interval {} to {}{because}",
         100.0 * test.own.exp_m1(),
-        time(test.base),
-        time(test.head),
+        value(test.base),
+        value(test.head),
         ratio(test.interval.0),
         ratio(test.interval.1),
     )
+}
+
+/// A counter of which there is more, in a sentence.
+pub(super) fn describe_counter(counter: &JudgedCounter<'_>) -> String {
+    let figure = counter.figure.key();
+    let side = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |it| it.to_string());
+    let sides = format!("{} to {}", side(counter.base), side(counter.head));
+    match counter.change {
+        Some((change, (low, high))) => format!(
+            "{figure} {:.1} % more: {sides}, 95 % interval {} to {}",
+            100.0 * change.exp_m1(),
+            ratio(low),
+            ratio(high)
+        ),
+        None => format!("{figure}: {sides}"),
+    }
 }
 
 /// Text as XML takes it; what XML has no place for is left out.

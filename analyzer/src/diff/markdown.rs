@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use super::{
     decision::Verdict,
+    run_summary::Metric,
     tables::{attributions, counters},
     view::{View, percent, ratio, time},
 };
-use crate::output::{Document, Format, Part, Style, Table, TimeUnit};
+use crate::output::{Document, Format, Part, Style, Table, TimeUnit, count};
 
 /// Rows of the table of what changed.
 const MOST_CHANGED: usize = 25;
@@ -55,7 +56,7 @@ pub(super) fn text(view: &View<'_>, unit: TimeUnit) -> String {
     if !rest.is_empty() {
         let mut body = String::new();
         rows(&mut body, view, &rest, unit);
-        details(&mut out, &format!("{} more names", rest.len()), body.trim_end());
+        details(&mut out, &format!("{} more names", count(rest.len() as u64)), body.trim_end());
     }
     let _ = writeln!(out, "\n<sub>{}</sub>", escaped(&view.heading()));
     out
@@ -76,8 +77,12 @@ fn rows(out: &mut String, view: &View<'_>, names: &[usize], unit: TimeUnit) {
                 (side(true), side(false))
             }
         };
-        let shown =
-            |ns: Option<f64>| ns.map_or_else(String::new, |ns| time(ns, unit).replace("  ", " "));
+        let is_count = view.decision.metrics.get(metric) == Some(&Metric::Count);
+        let shown = |value: Option<f64>| match value {
+            Some(n) if is_count => count(n.round() as u64),
+            Some(ns) => time(ns, unit).replace("  ", " "),
+            None => String::new(),
+        };
         let own = test.filter(|it| it.interval.0.is_finite()).map_or_else(String::new, |it| {
             format!("{} ({} to {})", ratio(it.own), ratio(it.interval.0), ratio(it.interval.1))
         });
@@ -86,7 +91,7 @@ fn rows(out: &mut String, view: &View<'_>, names: &[usize], unit: TimeUnit) {
         let _ = writeln!(
             out,
             "| `{}` | {} | {} | {} | {change} | {own} | {share} | {} |",
-            view.label(at).replace('|', "\\|").replace('`', "'"),
+            view.short_label(at).replace('|', "\\|").replace('`', "'"),
             name(metric).unwrap_or_default(),
             shown(base),
             shown(head),

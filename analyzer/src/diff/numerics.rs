@@ -11,12 +11,12 @@ use statrs::{
 const MANY_DEGREES: f64 = 1e6;
 
 /// The logarithmic derivative of the gamma function.
-pub(super) fn digamma(x: f64) -> f64 {
+pub fn digamma(x: f64) -> f64 {
     gamma::digamma(x)
 }
 
 /// The derivative of [`digamma`], for `x` above 0.
-pub(super) fn trigamma(mut x: f64) -> f64 {
+pub fn trigamma(mut x: f64) -> f64 {
     let mut sum = 0.0;
     // The series below is exact to 1e-12 from 10 on; the recurrence leads there.
     while x < 10.0 {
@@ -44,7 +44,7 @@ fn tetragamma(mut x: f64) -> f64 {
 
 /// The `x` whose trigamma is `y`, for `y` above 0: Newton's way on `1 / trigamma`,
 /// which is convex and nearly straight, so a few steps do from any size.
-pub(super) fn trigamma_inverse(y: f64) -> f64 {
+pub fn trigamma_inverse(y: f64) -> f64 {
     if y > 1e7 {
         return 1.0 / y.sqrt();
     }
@@ -64,7 +64,7 @@ pub(super) fn trigamma_inverse(y: f64) -> f64 {
 }
 
 /// The chance that Student's t exceeds `t`.
-pub(super) fn t_above(t: f64, degrees: f64) -> f64 {
+pub fn t_above(t: f64, degrees: f64) -> f64 {
     if degrees >= MANY_DEGREES {
         return normal().sf(t);
     }
@@ -72,7 +72,7 @@ pub(super) fn t_above(t: f64, degrees: f64) -> f64 {
 }
 
 /// The t that is exceeded with the chance `p`, between 0 and 1/2.
-pub(super) fn t_exceeded_by(p: f64, degrees: f64) -> f64 {
+pub fn t_exceeded_by(p: f64, degrees: f64) -> f64 {
     // By bisection on the tail: exact where `1 - p` would round to 1.
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     while t_above(high, degrees) > p && high < 1e15 {
@@ -91,7 +91,7 @@ pub(super) fn t_exceeded_by(p: f64, degrees: f64) -> f64 {
 }
 
 /// The density of the normal distribution where it has `p` below it.
-pub(super) fn normal_density_at(p: f64) -> f64 {
+pub fn normal_density_at(p: f64) -> f64 {
     let z = normal().inverse_cdf(p.clamp(1e-12, 1.0 - 1e-12));
     (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt()
 }
@@ -101,7 +101,7 @@ fn normal() -> Normal {
 }
 
 /// The middle of some numbers; 0 of none.
-pub(super) fn median(values: &mut [f64]) -> f64 {
+pub fn median(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
     }

@@ -1,7 +1,9 @@
 //! `perf-budget.toml`: which regressions fail a build, and which are allowed for now.
 //!
 //! Of several rules that match a name and a figure, the last one counts. What no rule
-//! matches is held to the usual: any sure regression fails.
+//! matches is held to the usual: any sure regression fails. Figures of whole runs,
+//! `total`, `count`, `sum` and `peak`, are held to nothing but the rules that ask for
+//! them.
 
 use std::{fs, path::Path};
 
@@ -62,6 +64,9 @@ pub(super) enum Severity {
     Ignore,
 }
 
+/// Figures of a run, which only rules that name them are about.
+pub(super) const OF_RUNS: [&str; 4] = ["total", "count", "sum", "peak"];
+
 /// Which names and figures something is about.
 #[derive(Debug)]
 struct Pattern {
@@ -72,7 +77,9 @@ struct Pattern {
 
 impl Pattern {
     fn matches(&self, name: &str, metric: &str) -> bool {
-        self.metric.as_deref().is_none_or(|it| it == metric) && self.glob.is_match(name)
+        let is_of_run = OF_RUNS.contains(&metric);
+        let takes = self.metric.as_deref().map_or(!is_of_run, |it| it == metric);
+        takes && self.glob.is_match(name)
     }
 
     fn describe(&self) -> String {
@@ -132,8 +139,10 @@ impl PerfBudget {
     fn of(written: Written, metrics: &[String]) -> std::result::Result<Self, String> {
         let pattern = |name: String, metric: Option<String>| {
             let glob = Glob::new(&name).map_err(|error| format!("pattern {name:?}: {error}"))?;
-            if let Some(metric) = metric.as_ref().filter(|it| !metrics.contains(it)) {
-                let known = metrics.join(", ");
+            let is_known = |it: &String| metrics.contains(it) || OF_RUNS.contains(&it.as_str());
+            if let Some(metric) = metric.as_ref().filter(|it| !is_known(it)) {
+                let known = metrics.iter().map(String::as_str).chain(OF_RUNS);
+                let known = known.collect::<Vec<_>>().join(", ");
                 return Err(format!("rule {name:?}: no figure {metric:?}; there are {known}"));
             }
             Ok(Pattern { glob: glob.compile_matcher(), text: name, metric })
@@ -212,18 +221,30 @@ impl PerfBudget {
         Ruling { severity: limit.map_or(Severity::Error, |it| it.severity), because: expired }
     }
 
+    /// Whether a rule asks for this figure of a name.
+    pub(super) fn asks(&self, name: &str, metric: &str) -> bool {
+        self.limits.iter().any(|it| it.pattern.matches(name, metric))
+    }
+
     /// Whether a name's figure is subject to the gate at all.
     pub(super) fn is_gated(&self, name: &str, metric: &str, share: f64) -> bool {
         let limit = self.limits.iter().rev().find(|it| it.pattern.matches(name, metric));
         limit.is_none_or(|it| it.severity == Severity::Error && share >= it.min_share)
     }
 
-    /// Rules and permissions that match none of these names.
-    pub(super) fn unmatched(&self, names: &[&str]) -> Vec<String> {
+    /// Rules and permissions that match none of these names, nor any of these counters.
+    pub(super) fn unmatched(&self, names: &[&str], counters: &[(&str, &str)]) -> Vec<String> {
         let patterns = self.limits.iter().map(|it| ("rule", &it.pattern));
         let patterns = patterns.chain(self.allowed.iter().map(|it| ("allow", &it.pattern)));
+        let is_for_nobody = |pattern: &Pattern| {
+            let mut figures = counters.iter().filter(|it| pattern.metric.as_deref() == Some(it.1));
+            match pattern.metric.as_deref() {
+                Some("sum" | "peak") => !figures.any(|it| pattern.glob.is_match(it.0)),
+                _ => !names.iter().any(|name| pattern.glob.is_match(name)),
+            }
+        };
         patterns
-            .filter(|(_, pattern)| !names.iter().any(|name| pattern.glob.is_match(name)))
+            .filter(|(_, pattern)| is_for_nobody(pattern))
             .map(|(what, pattern)| format!("{what} {} matches no name", pattern.describe()))
             .collect()
     }
@@ -274,7 +295,8 @@ mod tests {
         );
         assert!(said("[[rule]]\nname = \"x\"\nmax_regression = -3\n").contains("-3"));
         assert!(
-            said("[[rule]]\nname = \"x\"\nmetric = \"p42\"\n").contains("there are p50, p95, mean")
+            said("[[rule]]\nname = \"x\"\nmetric = \"p42\"\n")
+                .contains("there are p50, p95, mean, total, count, sum, peak")
         );
         assert!(said("[[rule]]\nname = \"[x\"\n").contains("pattern"));
         assert!(said("[[allow]]\nname = \"x\"\n").contains("until"));
@@ -284,6 +306,23 @@ mod tests {
     #[test]
     fn rules_without_a_name_to_match_are_told() {
         let budget = budget("[[rule]]\nname = \"gone_*\"\n[[rule]]\nname = \"d*\"\n").unwrap();
-        assert_eq!(budget.unmatched(&["decode"]), ["rule \"gone_*\" matches no name"]);
+        assert_eq!(budget.unmatched(&["decode"], &[]), ["rule \"gone_*\" matches no name"]);
+    }
+
+    #[test]
+    fn figures_of_runs_are_held_to_the_rules_that_name_them() {
+        let budget = budget(
+            "[[rule]]\nname = \"*\"\nmax_regression = 5\n\
+             [[rule]]\nname = \"load*\"\nmetric = \"total\"\nmax_regression = 20\n\
+             [[rule]]\nname = \"tokens\"\nmetric = \"sum\"\n",
+        )
+        .unwrap();
+        assert!(budget.asks("load_all", "total") && !budget.asks("load_all", "count"));
+        assert!(!budget.asks("decode", "total") && budget.asks("tokens", "sum"));
+        let by = |by| budget.rule("load_all", "total", by, 1.0, "2026-01-01").severity;
+        assert_eq!((by(0.1), by(0.3)), (Severity::Ignore, Severity::Error));
+        let nobody = "rule \"tokens\" (sum) matches no name";
+        assert_eq!(budget.unmatched(&["load", "tokens"], &[("tokens", "peak")]), [nobody]);
+        assert!(budget.unmatched(&["load"], &[("tokens", "sum")]).is_empty());
     }
 }

@@ -1,13 +1,15 @@
 //! From a trace to the summary of its run: three looks at its spans, and one each at
-//! the work of devices and at counters if there are any.
+//! the work of devices, at counters and at allocations if there are any.
 
 use std::{collections::HashMap, path::Path};
 
 use ringscope_format::{Batch, Columns, Kind, OwnedValue, ValueType};
 
 use super::{
-    estimate::{Cell, Series, ladder_ranks},
+    estimate::{Cell, Series},
     folding::{Fold, folded},
+    ladder::{ladder, ladder_ranks},
+    memory,
     run_summary::{CounterSummary, NameSummary, RunSummary, What},
 };
 use crate::{
@@ -17,7 +19,7 @@ use crate::{
     load::Traces,
     report::about::{is_exact, warn_damage, warn_unreadable},
     scan::{Visitor, scan},
-    summary::{Group, Key, Percentiles, Question, cells::MOST_BOUNDS},
+    summary::{Group, Key, Question, cells::MOST_BOUNDS},
 };
 
 /// What of a trace is summed up, and how.
@@ -57,7 +59,9 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
         names.extend(of_kind(&traces, &sieve, asked, What::Device)?.0);
     }
     names.sort_by(|a, b| (a.what, &a.name).cmp(&(b.what, &b.name)));
-    let counters = if any(is_counter) { counters(&traces, &sieve, asked)? } else { Vec::new() };
+    let mut counters = if any(is_counter) { counters(&traces, &sieve, asked)? } else { Vec::new() };
+    counters.extend(memory::peaks(&traces, &sieve)?);
+    counters.sort_by(|a, b| a.name.cmp(&b.name));
     if aloud {
         warn_unreadable(&traces);
     }
@@ -155,7 +159,8 @@ fn of_kind(
                     .collect(),
             })
             .collect();
-        let ladder = ladder(&ranks, &samples, &group.percentiles_ns, &asked.percentiles);
+        let exact: Vec<(f64, f64)> = group.percentiles_ns.known(&asked.percentiles).collect();
+        let ladder = ladder(&ranks, &samples, &exact);
         let (mean, std) = (group.mean_ns, group.std_ns);
         let series = Series { cells: &cells, count: group.count, mean, std, ladder: &ladder };
         let own = group.self_ns.unwrap_or(group.total_ns);
@@ -163,38 +168,6 @@ fn of_kind(
         found.push(NameSummary::of_series(name, what, group.total_ns, own, percentiles, &series));
     }
     Ok((found, cells.kinds))
-}
-
-/// Values at ranks: the exact ones where they are known, and between them what a part
-/// of the durations shows, which is all of them if there are few.
-fn ladder(
-    ranks: &[f64],
-    samples: &[(f64, f64)],
-    exact: &Percentiles,
-    asked: &[f64],
-) -> Vec<(f64, f64)> {
-    let whole: f64 = samples.iter().map(|it| it.1).sum();
-    let exact: Vec<(f64, f64)> = exact.known(asked).collect();
-    let mut found = Vec::with_capacity(ranks.len());
-    let (mut at, mut before) = (0, 0.0);
-    for &rank in ranks {
-        while at + 1 < samples.len() && before + samples[at].1 < rank / 100.0 * whole {
-            before += samples[at].1;
-            at += 1;
-        }
-        let known = exact.iter().find(|it| (it.0 - rank).abs() < 1e-9).map(|it| it.1);
-        if let Some(value) = known.or(samples.get(at).map(|it| it.0)) {
-            found.push((rank / 100.0, value));
-        }
-    }
-    // A sample may lie on the wrong side of a value that is known.
-    for &(percent, value) in &exact {
-        for step in &mut found {
-            let is_below = step.0 < percent / 100.0;
-            step.1 = if is_below { step.1.min(value) } else { step.1.max(value) };
-        }
-    }
-    found
 }
 
 /// Adds up counters and gauges by group.
@@ -230,7 +203,8 @@ impl Visitor for Counting<'_> {
                 adds_up: Kind(batch.kind[at]) == Kind::COUNTER,
             });
             sum.count += 1;
-            sum.sum += value;
+            // Sums that are no numbers could not be kept in a file.
+            sum.sum = (sum.sum + value).clamp(f64::MIN, f64::MAX);
             sum.max = sum.max.max(value);
         }
     }
@@ -252,12 +226,10 @@ fn counters(traces: &Traces, sieve: &Sieve, asked: &Asked) -> Result<Vec<Counter
         all.entry(group)
             .and_modify(|it| {
                 it.count += sum.count;
-                it.sum += sum.sum;
+                it.sum = (it.sum + sum.sum).clamp(f64::MIN, f64::MAX);
                 it.max = it.max.max(sum.max);
             })
             .or_insert(CounterSummary { name, ..sum });
     }
-    let mut all: Vec<CounterSummary> = all.into_values().collect();
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(all)
+    Ok(all.into_values().collect())
 }

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::estimate::{Cell, Estimate, Series, ladder_ranks};
+use super::{
+    estimate::{Cell, Estimate, Series},
+    ladder::{ladder, ladder_ranks},
+};
+use crate::summary::{cells::SAMPLES, thinned::Thinned};
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -98,20 +102,29 @@ pub enum Metric {
     Mean,
     /// A percentile, in percent.
     Percentile(f64),
+    /// All calls of a run together.
+    Total,
+    /// How many calls a run has.
+    Count,
 }
 
 impl Metric {
     /// The share of calls that lie beyond it, for a percentile above the median.
     pub(super) fn tail(self) -> f64 {
         match self {
-            Metric::Mean => 1.0,
+            Metric::Mean | Metric::Total | Metric::Count => 1.0,
             Metric::Percentile(percent) => (1.0 - percent / 100.0).min(percent / 100.0),
         }
     }
 
     /// Whether it is in the middle, and so takes fewer calls.
     pub(super) fn is_central(self) -> bool {
-        matches!(self, Metric::Mean) || self.tail() > 0.25
+        self.tail() > 0.25
+    }
+
+    /// Whether it is about a call, and so compared unasked.
+    pub(super) fn is_of_a_call(self) -> bool {
+        !matches!(self, Metric::Total | Metric::Count)
     }
 }
 
@@ -120,6 +133,8 @@ impl fmt::Display for Metric {
         match self {
             Metric::Mean => f.write_str("mean"),
             Metric::Percentile(percent) => write!(f, "p{percent}"),
+            Metric::Total => f.write_str("total"),
+            Metric::Count => f.write_str("count"),
         }
     }
 }
@@ -138,14 +153,37 @@ impl RunSummary {
 }
 
 impl NameSummary {
-    /// The figure, in the order of [`RunSummary::metrics`].
-    pub fn estimate(&self, metric: usize) -> Option<&Estimate> {
-        if metric == self.quantiles.len() { Some(&self.mean) } else { self.quantiles.get(metric) }
+    /// The figure, of which `at` is the index in [`RunSummary::metrics`] if it is there.
+    pub fn estimate(&self, metric: Metric, at: usize) -> Option<Estimate> {
+        match metric {
+            Metric::Percentile(_) => self.quantiles.get(at).copied(),
+            Metric::Mean => Some(self.mean),
+            // The number of calls is known; what is not sure is what each takes.
+            Metric::Total => Some(self.mean.scaled(self.count as f64)),
+            Metric::Count => Some(Estimate::exactly(self.count as f64)),
+        }
     }
 
     /// From durations in the order of the calls, which must not be none; none of
-    /// them is anybody's child.
+    /// them is anybody's child. As if read from a trace: intervals come from a part of
+    /// the durations, if they are many.
     pub fn of_durations(name: &str, durations: &[f64], percentiles: &[f64]) -> Self {
+        Self::of_thinned_durations(name, durations, percentiles, SAMPLES)
+    }
+
+    /// The same with intervals from up to twice as many durations as `most`.
+    pub fn of_thinned_durations(
+        name: &str,
+        durations: &[f64],
+        percentiles: &[f64],
+        most: usize,
+    ) -> Self {
+        let mut thinned = Thinned::default();
+        durations.iter().for_each(|&it| thinned.see(it, most));
+        let stride = f64::from(thinned.stride);
+        let mut samples: Vec<(f64, f64)> =
+            thinned.kept.into_iter().map(|it| (it, stride)).collect();
+        samples.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let mut sorted = durations.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let last = sorted.len().saturating_sub(1);
@@ -153,10 +191,12 @@ impl NameSummary {
             let rank = (percent / 100.0).clamp(0.0, 1.0) * last as f64;
             let value = |rank: f64| sorted.get(rank as usize).copied().unwrap_or(0.0);
             let (low, high) = (value(rank.floor()), value(rank.ceil()));
-            (percent / 100.0, low + (high - low) * rank.fract())
+            low + (high - low) * rank.fract()
         };
-        let ladder: Vec<(f64, f64)> = ladder_ranks(percentiles).into_iter().map(at).collect();
-        let bounds: Vec<f64> = percentiles.iter().map(|&percent| at(percent).1).collect();
+        let bounds: Vec<f64> = percentiles.iter().map(|&percent| at(percent)).collect();
+        let exact: Vec<(f64, f64)> =
+            percentiles.iter().copied().zip(bounds.iter().copied()).collect();
+        let ladder = ladder(&ladder_ranks(percentiles), &samples, &exact);
         let length = durations.len().div_ceil(CELLS);
         let cell = |calls: &[f64]| Cell {
             count: calls.len() as u64,

@@ -42,7 +42,7 @@ pub(super) fn detectable(noise: &Noise, bound: f64, rule: &Rule) -> f64 {
 }
 
 /// More runs a side than anybody makes.
-const MOST_RUNS: u32 = 200;
+pub(super) const MOST_RUNS: u32 = 200;
 
 /// Runs a side with which a slowdown beyond what is tolerated would likely be found.
 pub(super) fn runs_needed(noise: &Noise, bound: f64, rule: &Rule) -> Option<u32> {

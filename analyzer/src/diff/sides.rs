@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
+    folding::USUAL,
+    provenance::is_same_run,
     reading::{Asked, read},
     run_summary::RunSummary,
     stored::Stored,
@@ -41,6 +43,14 @@ impl Side {
                 return Err(Error::of(path, format!("{run}{what}")));
             }
         }
+        for (at, run) in side.runs.iter().enumerate() {
+            if let Some(first) = side.runs[..at].iter().find(|it| is_same_run(it, run)) {
+                return Err(Error::new(format!(
+                    "{name}: {} is the same run as {}; runs are the unit, give each of them once",
+                    run.label, first.label
+                )));
+            }
+        }
         if side.runs.is_empty() {
             return Err(Error::new(format!("{name}: no runs; nothing to compare")));
         }
@@ -53,6 +63,12 @@ impl Side {
             filter.from_ns.is_some() || filter.to_ns.is_some() || filter.last_ns.is_some();
         if by_time || !filter.tracks.is_empty() || filter.duration_ns.is_some() {
             let what = "a summary can be filtered by --name alone; give traces";
+            return Err(Error::of(path, what));
+        }
+        let is_usual =
+            asked.folds.len() == USUAL.len() && USUAL.iter().all(|fold| asked.folds.contains(fold));
+        if !is_usual {
+            let what = "names of a summary are folded as usual; leave --fold out, or give traces";
             return Err(Error::of(path, what));
         }
         let stored = Stored::read(path)?;

@@ -92,6 +92,11 @@ fn check(run: &RunSummary) -> std::result::Result<(), String> {
             }
         }
     }
+    for counter in &run.counters {
+        if counter.count == 0 || !counter.sum.is_finite() || !counter.max.is_finite() {
+            return Err(format!("{:?}: no values, or not a finite one", counter.name));
+        }
+    }
     let in_order = run.percentiles.iter().all(|it| (0.0..=100.0).contains(it));
     if in_order { Ok(()) } else { Err("a percentile that is none".to_owned()) }
 }

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::{
     decision::{Test, Verdict},
+    gate::of,
+    perf_budget::Severity,
     view::{View, ratio},
 };
 use crate::output::{Cell, Column, Document, Part, Table};
@@ -27,7 +29,10 @@ pub(super) fn document(view: &View<'_>, limit: Option<usize>, for_machines: bool
     let order = view.order();
     let boring = order.iter().rev().take_while(all_ok).count();
     let usual = (order.len() - boring).max(10);
+    // The footer is about all names, so it does not say what was left out.
+    let footer = table.footer.take();
     table.cut(limit.map(|limit| if limit == USUAL_ROWS { limit.min(usual) } else { limit }));
+    table.footer = footer;
     if for_machines {
         parts.push(Part::Table(table));
     } else {
@@ -80,7 +85,7 @@ fn names(view: &View<'_>, for_machines: bool) -> Table {
             push(format!("{side}_count"));
             push(format!("{side}_total_ns"));
             push(format!("{side}_self_ns"));
-            view.decision.metrics.iter().for_each(|metric| push(format!("{side}_{metric}_ns")));
+            view.metrics_of_calls().iter().for_each(|it| push(format!("{side}_{it}_ns")));
         }
     }
     let mut table = Table::new("names", "", columns);
@@ -101,7 +106,7 @@ fn names(view: &View<'_>, for_machines: bool) -> Table {
                 let known = !figures.metrics.is_empty();
                 let cell = |value: f64| if known { Cell::Number(value) } else { Cell::None };
                 row.extend([figures.count, figures.total_ns, figures.self_ns].map(cell));
-                let metrics = 0..view.decision.metrics.len();
+                let metrics = 0..view.metrics_of_calls().len();
                 let metric =
                     |at| figures.metrics.get(at).map_or(Cell::None, |it| Cell::Number(*it));
                 row.extend(metrics.map(metric));
@@ -133,16 +138,15 @@ fn figures(view: &View<'_>, at: usize, test: Option<Test>) -> [Cell; 6] {
     };
     let own = if test.interval.0.is_finite() {
         let (low, high) = (ratio(test.interval.0), ratio(test.interval.1));
-        let bare = |text: &str| text.trim_end_matches(" %").to_owned();
         Cell::from(format!("{} ({} to {})", bare(&ratio(test.own)), bare(&low), bare(&high)))
     } else {
         Cell::None
     };
     [
         Cell::from(view.decision.metrics[test.metric].to_string()),
-        Cell::Ns(test.base),
-        Cell::Ns(test.head),
-        Cell::Ns(test.head - test.base),
+        view.cell(test.metric, test.base),
+        view.cell(test.metric, test.head),
+        view.cell(test.metric, test.head - test.base),
         Cell::Percent(100.0 * (test.head / test.base - 1.0)),
         own,
     ]
@@ -175,34 +179,73 @@ pub(super) fn attributions(view: &View<'_>) -> Vec<Table> {
             vec![Cell::from(name), total, count, call, share]
         };
         for share in &all.shares {
-            table.rows.push(row(view.label(share.name), &share.part));
+            table.rows.push(row(view.short_label(share.name), &share.part));
         }
         table.cut(Some(10));
-        table.footer = Some(row(format!("(noise of {} names)", all.noise.0), &all.noise.1));
+        table.footer =
+            Some(row(format!("(noise of {})", of(all.noise.0, "name", "names")), &all.noise.1));
         table
     };
     view.attributions.iter().filter(|it| !it.shares.is_empty()).map(table).collect()
 }
 
-/// Counters and gauges, which are shown and not judged.
+/// Counters, gauges and memory.
 pub(super) fn counters(view: &View<'_>) -> Option<Table> {
     let columns = vec![
         Column::new("name", "name"),
+        Column::new("figure", "figure"),
         Column::new("base", "base"),
         Column::new("head", "head"),
         Column::new("change_percent", "delta %"),
+        Column::new("interval", "(95 %)"),
+        Column::new("verdict", "verdict"),
     ];
-    let mut table = Table::new("counters", "Counters and gauges a run, not judged", columns);
-    // What the recorder says about itself is for machines.
-    let of_program = |it: &(String, Option<f64>, Option<f64>)| !it.0.starts_with("recorder.");
-    for (name, base, head) in view.counters().into_iter().filter(of_program) {
-        let cell = |value: Option<f64>| value.map_or(Cell::None, Cell::Number);
-        let change = match (base, head) {
-            (Some(base), Some(head)) if base != 0.0 => Cell::Percent(100.0 * (head / base - 1.0)),
-            _ => Cell::None,
+    let mut table = Table::new("counters", "Counters, gauges and memory a run", columns);
+    for (at, counter) in view.counters.iter().enumerate() {
+        let value = |it: Option<f64>| it.map_or(Cell::None, |it| quantity(counter.name, it));
+        let (change, interval) = match (counter.change, counter.base, counter.head) {
+            (Some((change, (low, high))), ..) => {
+                let text = format!("({} to {})", bare(&ratio(low)), bare(&ratio(high)));
+                (Cell::Percent(100.0 * change.exp_m1()), Cell::from(text))
+            }
+            (None, Some(base), Some(head)) if base > 0.0 => {
+                (Cell::Percent(100.0 * (head / base - 1.0)), Cell::None)
+            }
+            _ => (Cell::None, Cell::None),
         };
-        table.rows.push(vec![Cell::from(name), cell(base), cell(head), change]);
+        let ruling = view.gate.counters.iter().find(|it| it.0 == at).map(|it| &it.1);
+        let verdict = match ruling.map(|it| (it.severity, it.because.as_deref())) {
+            Some((_, Some(because))) => format!("{}, {because}", counter.course.words()),
+            Some((Severity::Error, None)) => format!("{}, over budget", counter.course.words()),
+            _ => counter.course.words().to_owned(),
+        };
+        table.rows.push(vec![
+            Cell::from(counter.name),
+            Cell::from(counter.figure.key()),
+            value(counter.base),
+            value(counter.head),
+            change,
+            interval,
+            Cell::from(verdict),
+        ]);
     }
     table.cut(Some(20));
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// A value with the unit that the counter's name ends with.
+fn quantity(name: &str, value: f64) -> Cell {
+    if name.ends_with("bytes") || name.starts_with("memory.allocated") {
+        Cell::Bytes(value)
+    } else if name.ends_with("_ns") {
+        Cell::Ns(value)
+    } else if value >= 0.0 && value.fract() == 0.0 && value < 1e15 {
+        Cell::Count(value as u64)
+    } else {
+        Cell::Number(value)
+    }
+}
+
+fn bare(text: &str) -> String {
+    text.trim_end_matches(" %").to_owned()
 }

@@ -4,12 +4,14 @@
 use super::{
     attribution::{Attribution, Share},
     circumstances::{Order, Remark},
+    counters::JudgedCounter,
     decision::{Decision, Design, Judged, Rule, Test, Verdict},
     gate::Gate,
-    run_summary::{CounterSummary, Metric, NameSummary, RunSummary},
+    run_summary::{Metric, NameSummary, RunSummary},
+    sensitivity::MOST_RUNS,
 };
 use crate::{
-    output::{TimeUnit, duration, shown},
+    output::{Cell, TimeUnit, count, duration, shorten_middle, shown},
     report::about::in_words,
 };
 
@@ -21,6 +23,8 @@ pub(super) struct View<'a> {
     pub(super) head: &'a [&'a RunSummary],
     /// The decision.
     pub(super) decision: &'a Decision<'a>,
+    /// Counters, gauges and memory.
+    pub(super) counters: &'a [JudgedCounter<'a>],
     /// What it was asked.
     pub(super) rule: &'a Rule,
     /// What became of the gate.
@@ -42,7 +46,7 @@ pub(super) struct Figures {
     pub(super) total_ns: f64,
     /// Self time a run.
     pub(super) self_ns: f64,
-    /// By metric: the geometric mean.
+    /// By metric of a call: the geometric mean.
     pub(super) metrics: Vec<f64>,
 }
 
@@ -118,9 +122,9 @@ impl View<'_> {
             if of_base { base } else { head }.iter().flatten().copied().collect();
         let n = runs.len().max(1) as f64;
         let mean = |of: fn(&NameSummary) -> f64| runs.iter().map(|it| of(it)).sum::<f64>() / n;
-        let metric = |at: usize| {
-            let logs = runs.iter().filter_map(|it| it.estimate(at)).map(|it| it.value.ln());
-            (logs.sum::<f64>() / n).exp()
+        let metric = |(at, &metric): (usize, &Metric)| {
+            let estimates = runs.iter().filter_map(|it| it.estimate(metric, at));
+            (estimates.map(|it| it.value.ln()).sum::<f64>() / n).exp()
         };
         Figures {
             count: mean(|it| it.count as f64),
@@ -129,8 +133,22 @@ impl View<'_> {
             metrics: if runs.is_empty() {
                 Vec::new()
             } else {
-                (0..self.decision.metrics.len()).map(metric).collect()
+                self.metrics_of_calls().iter().enumerate().map(metric).collect()
             },
+        }
+    }
+
+    /// Percentiles and mean, without the figures of runs that a budget may ask for.
+    pub(super) fn metrics_of_calls(&self) -> &[Metric] {
+        let all = &self.decision.metrics;
+        &all[..all.iter().take_while(|it| it.is_of_a_call()).count()]
+    }
+
+    /// A figure of a name as it is printed.
+    pub(super) fn cell(&self, metric: usize, value: f64) -> Cell {
+        match self.decision.metrics.get(metric) {
+            Some(Metric::Count) => Cell::Number(whole(value)),
+            _ => Cell::Ns(value),
         }
     }
 
@@ -148,14 +166,20 @@ impl View<'_> {
         }
     }
 
+    /// The same within a sentence or a cell.
+    pub(super) fn short_label(&self, name: usize) -> String {
+        shorten_middle(&self.label(name), 100).into_owned()
+    }
+
     /// What else there is to know about verdicts, a line a name, and how many more.
     pub(super) fn notes(&self, most: usize) -> Vec<String> {
         let has_more = |at: &usize| self.verdict(*at) != self.decision.names[*at].verdict.words();
         let with_more: Vec<usize> = self.order().into_iter().filter(has_more).collect();
-        let line = |&at: &usize| format!("- {}: {}", self.label(at), self.verdict(at));
+        let line = |&at: &usize| format!("- {}: {}", self.short_label(at), self.verdict(at));
         let mut lines: Vec<String> = with_more.iter().take(most).map(line).collect();
         if with_more.len() > most {
-            lines.push(format!("- and {} more: --format json", with_more.len() - most));
+            let more = count((with_more.len() - most) as u64);
+            lines.push(format!("- and {more} more: --format json"));
         }
         lines
     }
@@ -175,7 +199,7 @@ impl View<'_> {
                 let least = test.and_then(|it| it.detectable(self.rule));
                 let runs = test.and_then(|it| it.runs_needed(self.rule));
                 let runs = runs.map_or_else(
-                    || "no number of runs".to_owned(),
+                    || format!("more than {MOST_RUNS} runs a side"),
                     |runs| format!("{runs} runs a side"),
                 );
                 let tolerated = 100.0 * self.rule.tolerance;
@@ -190,8 +214,15 @@ impl View<'_> {
             Verdict::InsufficientData => {
                 let lacking =
                     judged.tests.iter().map(|it| it.lacking).fold(f64::INFINITY, f64::min);
-                if lacking.is_finite() && lacking > 1.0 {
-                    format!("{words}: needs {:.0} times the calls", lacking.ceil())
+                let (base, head) = judged.name.runs.split_at(self.decision.base_runs);
+                let has = |side: &[Option<&NameSummary>]| side.iter().flatten().count();
+                let is_rare = |side: &[Option<&NameSummary>]| 2 * has(side) < side.len();
+                if is_rare(base) || is_rare(head) {
+                    let runs = count((has(base) + has(head)) as u64);
+                    let all = count(judged.name.runs.len() as u64);
+                    format!("{words}: occurs in {runs} of {all} runs")
+                } else if lacking.is_finite() && lacking > 1.0 {
+                    format!("{words}: needs {} times the calls", count(lacking.ceil() as u64))
                 } else {
                     words.to_owned()
                 }
@@ -213,6 +244,14 @@ impl View<'_> {
             super::What::Device => "on devices",
         };
         let mut text = format!("{whole} {} ({})", change_percent(base, head), signed_ns(change));
+        if let Some((low, high)) = all.interval_ns.filter(|it| it.0 <= 0.0 && it.1 >= 0.0) {
+            let percent = |ns: f64| percent(100.0 * ns / base.max(f64::MIN_POSITIVE));
+            text.push_str(&format!(
+                ", within noise (95 % interval {} to {})",
+                percent(low),
+                percent(high)
+            ));
+        }
         let mut parts = Vec::new();
         for share in all.shares.iter().take(2) {
             let part = share.part.total_ns();
@@ -226,10 +265,14 @@ impl View<'_> {
                 ratio if (0.0..1.5).contains(&ratio) => format!("{:.0} %", 100.0 * ratio),
                 _ => signed_ns(part),
             };
-            parts.push(format!("{size} from `{}`{place}, {}", self.label(share.name), how(share)));
+            parts.push(format!(
+                "{size} from `{}`{place}, {}",
+                self.short_label(share.name),
+                how(share)
+            ));
         }
         if all.shares.is_empty() {
-            text.push_str(": no name's part of it stands out from noise");
+            text.push_str(": no name's part stands out");
         } else if !parts.is_empty() {
             text.push_str(": ");
             text.push_str(&parts.join("; "));
@@ -241,7 +284,7 @@ impl View<'_> {
     pub(super) fn heading(&self) -> String {
         let side = |side: &[&RunSummary]| match side {
             [one] => shown(&one.label).into_owned(),
-            many => format!("{} runs", many.len()),
+            many => format!("{} runs", count(many.len() as u64)),
         };
         let order = match Order::of(self.base, self.head) {
             Order::Interleaved => ", measured in turns",
@@ -266,7 +309,7 @@ impl View<'_> {
         let lines = metrics.filter_map(|(metric, shift)| {
             let shift = (*shift)?;
             let interval = shift.interval.map_or_else(
-                || "which one run a side cannot tell from noise".to_owned(),
+                || "which so few runs cannot tell from noise".to_owned(),
                 |(low, high)| format!("95 % interval {} to {}", ratio(low), ratio(high)),
             );
             Some(format!("everything, {metric}: {}, {interval}", ratio(shift.change)))
@@ -283,27 +326,6 @@ impl View<'_> {
         let metric = *self.decision.metrics.first()?;
         let n = changes.len();
         (n > 0).then(|| (metric, n, changes.iter().sum::<f64>() / n as f64))
-    }
-
-    /// Counters and gauges of both sides: name, base, head. Counters count by their sum,
-    /// gauges by their mean.
-    pub(super) fn counters(&self) -> Vec<(String, Option<f64>, Option<f64>)> {
-        let mut names: Vec<&str> = Vec::new();
-        for run in self.base.iter().chain(self.head) {
-            names.extend(run.counters.iter().map(|it| it.name.as_str()));
-        }
-        names.sort_unstable();
-        names.dedup();
-        let side = |side: &[&RunSummary], name: &str| {
-            let of = |it: &CounterSummary| {
-                if it.adds_up { it.sum } else { it.sum / it.count.max(1) as f64 }
-            };
-            let all = side.iter().flat_map(|run| run.counters.iter().filter(|it| it.name == name));
-            let values: Vec<f64> = all.map(of).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
-        let row = |name: &str| (name.to_owned(), side(self.base, name), side(self.head, name));
-        names.into_iter().map(row).collect()
     }
 }
 
@@ -327,6 +349,11 @@ fn how(share: &Share) -> String {
     }
     let pace = if change > 0.0 { "slower" } else { "faster" };
     format!("{often}, each {:.1} % {pace}", 100.0 * change.abs())
+}
+
+/// A mean of counts without what exponents and logarithms add to it.
+pub(super) fn whole(value: f64) -> f64 {
+    (1e6 * value).round() / 1e6
 }
 
 /// A logarithm as a signed percentage.

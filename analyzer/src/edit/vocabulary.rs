@@ -40,10 +40,11 @@ const NAMES: [&str; 31] = [
 const VALUES: [&str; 8] = ["cpu", "d2d", "d2h", "h2d", "host", "read", "weights", "write"];
 
 /// Keys of metadata that SPEC 8.5 lists.
-const METADATA: [&str; 9] = [
+const METADATA: [&str; 10] = [
     "dump.covers_ns",
     "dump.reason",
     "host.arch",
+    "host.cpu",
     "host.cpus",
     "host.name",
     "host.os",

@@ -132,7 +132,8 @@ impl Table {
             if !self.note.is_empty() {
                 self.note.push('\n');
             }
-            self.note.push_str(&format!("  … {} more rows: --limit 0", self.rows.len() - limit));
+            let more = count((self.rows.len() - limit) as u64);
+            self.note.push_str(&format!("  … {more} more rows: --limit 0"));
         }
         self.rows.truncate(limit);
     }

@@ -11,6 +11,7 @@ use ringscope_format::{Batch, ChunkInfo};
 use super::{
     Question, Scale,
     taking::{Taken, Taker},
+    thinned::Thinned,
 };
 use crate::{
     Result,
@@ -42,8 +43,8 @@ pub(crate) struct Cells {
 
 /// Cells of a group over all pieces, about.
 const CELLS: usize = 512;
-/// Durations of a group that are kept over all pieces, about.
-const SAMPLES: usize = 1_024;
+/// Durations of a group that are kept over all pieces, at most twice as many.
+pub(crate) const SAMPLES: usize = 1_024;
 
 impl Question<'_> {
     /// The series of each group, of which the first `used` bounds count.
@@ -83,9 +84,10 @@ impl Question<'_> {
         done.sort_by_key(|it| (it.trace, std::cmp::Reverse(it.first_chunk)));
         let mut series = vec![Vec::new(); self.groups];
         let mut samples = vec![Vec::new(); self.groups];
-        for Done { group, cells, kept, stride, .. } in done {
-            let sample = |value: u64| (value as f64 * scale.unit_ns, f64::from(stride));
-            samples[group as usize].extend(kept.into_iter().map(sample));
+        for Done { group, cells, durations, .. } in done {
+            let stride = f64::from(durations.stride);
+            let sample = |value: u64| (value as f64 * scale.unit_ns, stride);
+            samples[group as usize].extend(durations.kept.into_iter().map(sample));
             series[group as usize].extend(cells.into_iter().map(|cell| Cell {
                 count: u64::from(cell.count),
                 sum_ns: cell.sum * scale.unit_ns,
@@ -127,23 +129,12 @@ struct State<const N: usize> {
     /// Records that a cell takes.
     size: u32,
     full: Vec<Counted<N>>,
-    /// Every so many durations.
-    kept: Vec<u64>,
-    stride: u32,
-    /// Records until the next one that is kept.
-    skip: u32,
+    durations: Thinned<u64>,
 }
 
 impl<const N: usize> Default for State<N> {
     fn default() -> Self {
-        Self {
-            open: Counted::default(),
-            size: 1,
-            full: Vec::new(),
-            kept: Vec::new(),
-            stride: 1,
-            skip: 0,
-        }
+        Self { open: Counted::default(), size: 1, full: Vec::new(), durations: Thinned::default() }
     }
 }
 
@@ -153,8 +144,7 @@ struct Done<const N: usize> {
     first_chunk: usize,
     group: u32,
     cells: Vec<Counted<N>>,
-    kept: Vec<u64>,
-    stride: u32,
+    durations: Thinned<u64>,
 }
 
 struct Series<'a, const N: usize> {
@@ -191,11 +181,7 @@ impl<const N: usize> Visitor for Series<'_, N> {
             for (below, bound) in state.open.below.iter_mut().zip(bounds) {
                 *below += u32::from(value <= *bound);
             }
-            if state.skip == 0 {
-                state.keep(value, *most_kept);
-            } else {
-                state.skip -= 1;
-            }
+            state.durations.see(value, *most_kept);
             if state.open.count == state.size {
                 state.close(*most);
             }
@@ -204,32 +190,18 @@ impl<const N: usize> Visitor for Series<'_, N> {
 
     fn end(&mut self, piece: &Piece) {
         for group in self.touched.drain(..) {
-            let State { open, full: mut cells, kept, stride, .. } =
+            let State { open, full: mut cells, durations, .. } =
                 std::mem::take(&mut self.states[group as usize]);
             if open.count > 0 {
                 cells.push(open);
             }
             let (trace, first_chunk) = (piece.trace, piece.chunks.start);
-            self.done.push(Done { trace, first_chunk, group, cells, kept, stride });
+            self.done.push(Done { trace, first_chunk, group, cells, durations });
         }
     }
 }
 
 impl<const N: usize> State<N> {
-    /// Keeps a duration. Of twice as many as wanted, every second one is dropped.
-    fn keep(&mut self, value: u64, most: usize) {
-        self.kept.push(value);
-        if self.kept.len() >= 2 * most && self.stride < u32::MAX / 2 {
-            let mut at = 0;
-            self.kept.retain(|_| {
-                at += 1;
-                at % 2 == 1
-            });
-            self.stride *= 2;
-        }
-        self.skip = self.stride - 1;
-    }
-
     /// The open cell is full. Twice as many cells as wanted become half as many.
     #[cold]
     fn close(&mut self, most: usize) {

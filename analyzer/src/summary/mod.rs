@@ -20,6 +20,7 @@ mod per_track;
 mod scale;
 mod selection;
 mod taking;
+pub(crate) mod thinned;
 
 use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
 

@@ -11,14 +11,14 @@ use crate::{
 };
 
 /// Runs of both sides compared, as JSON whatever the exit code.
-fn compared(dir: &Path, arguments: &[String], more: &[&str]) -> (i32, Value) {
+pub(crate) fn compared(dir: &Path, arguments: &[String], more: &[&str]) -> (i32, Value) {
     let mut arguments = arguments.to_vec();
     arguments.extend(["--format", "json"].iter().chain(more).map(|it| (*it).to_owned()));
     let Run { code, stdout, stderr } = analyze(dir, &arguments);
     (code, serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{code} {stderr}")))
 }
 
-fn row<'a>(document: &'a Value, name: &str) -> &'a Value {
+pub(crate) fn row<'a>(document: &'a Value, name: &str) -> &'a Value {
     let rows = document["rows"].as_array().expect("rows");
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name} is missing"))
 }
@@ -37,6 +37,14 @@ fn identical_code_passes() {
     assert_eq!(document["schema"], "ringscope.diff/1");
     assert_eq!(document["order"], "interleaved");
     assert_eq!((verdicts(&document, "ok"), document["remarks"].as_array().unwrap().len()), (20, 0));
+    assert_eq!(document["sentence"], "ok: 20 names compared, none slower");
+    // Nobody is blamed for noise.
+    let said = document["explanation"][0].as_str().unwrap();
+    assert!(said.contains(", within noise (95 % interval -"), "{said}");
+    assert!(said.ends_with(": no name's part stands out"), "{said}");
+    assert_eq!(document["attribution"][0]["noise_names"], 20);
+    let said = analyze(dir.path(), &arguments).stdout;
+    assert!(said.contains("\n  … 10 more rows: --limit 0\n"), "{said}");
 }
 
 #[test]
@@ -122,6 +130,7 @@ fn names_on_one_side_only_are_new_removed_or_renamed() {
     let (code, document) = compared(dir.path(), &arguments, &[]);
     assert_eq!(code, 0, "{document:#}");
     assert_eq!(row(&document, "prefetch")["verdict"], "new");
+    assert_eq!(document["sentence"], "ok: 19 names compared, none slower, 1 new, 1 removed");
     assert_eq!(row(&document, "step_05")["verdict"], "removed");
     let renamed = row(&document, "step_04_fused");
     assert_eq!((&renamed["renamed_from"], &renamed["verdict"]), (&"step_04".into(), &"ok".into()));
@@ -130,6 +139,7 @@ fn names_on_one_side_only_are_new_removed_or_renamed() {
     let arguments = sides(dir.path(), 3, &Program::new(), &strangers);
     let (code, document) = compared(dir.path(), &arguments, &[]);
     assert_eq!((code, verdicts(&document, "removed"), verdicts(&document, "new")), (3, 20, 1));
+    assert_eq!(document["sentence"], "undecided: no name is on both sides");
 }
 
 #[test]
@@ -169,33 +179,6 @@ fn unstable_ids_do_not_read_as_names_that_come_and_go() {
 }
 
 #[test]
-fn other_machines_and_the_order_of_measurement_are_said() {
-    let dir = tempdir().unwrap();
-    let base = Program { metadata: vec![("host.cpus", "2")], ..Program::new() };
-    let head = Program { metadata: vec![("host.cpus", "8")], ..Program::new() };
-    let mut arguments = vec!["diff".to_owned(), "--base".to_owned()];
-    for (side, program, from) in [("b", &base, 0), ("h", &head, 100)] {
-        if side == "h" {
-            arguments.push("--head".to_owned());
-        }
-        for run in 0..3 {
-            let name = format!("{side}{run}.trace");
-            program.write(&dir.path().join(&name), from + run, (from + run) as i64);
-            arguments.push(name);
-        }
-    }
-    let run = analyze(dir.path(), &arguments);
-    assert_eq!(run.code, 0);
-    assert!(
-        run.stdout.contains("machine differs: host.cpus is 2 in base, 8 in head"),
-        "{}",
-        run.stderr
-    );
-    assert!(run.stdout.contains("one side was measured after the other"), "{}", run.stderr);
-    assert!(run.stdout.contains("one side after the other"), "{}", run.stdout);
-}
-
-#[test]
 fn foreign_traces_can_be_compared() {
     let dir = tempdir().unwrap();
     for (name, times) in [("a.json", 1), ("b.json", 2)] {
@@ -220,44 +203,69 @@ fn foreign_traces_can_be_compared() {
 }
 
 #[test]
+fn a_name_that_few_runs_have_says_so() {
+    let dir = tempdir().unwrap();
+    let mut arguments = sides(dir.path(), 3, &Program::new(), &Program::new());
+    let rare = Program { names: vec![("rare".to_owned(), 400, 1e4)], ..Program::new() };
+    let mut with_rare = Program::new();
+    with_rare.names.extend(rare.names);
+    with_rare.write(&dir.path().join("b0.trace"), 50, 1);
+    with_rare.write(&dir.path().join("h0.trace"), 51, 11);
+    let run = analyze(dir.path(), &arguments);
+    let said = "- rare: insufficient data: occurs in 2 of 6 runs";
+    assert!(run.code == 0 && run.stdout.contains(said), "{}", run.stdout);
+    arguments.push("--fail-on-inconclusive".to_owned());
+    assert_eq!(analyze(dir.path(), &arguments).code, 0);
+}
+
+#[test]
+fn a_hundred_runs_a_side_are_as_good_as_five() {
+    let dir = tempdir().unwrap();
+    let small = Program {
+        names: (0..12).map(|at| (format!("step_{at:02}"), 60, 1e4)).collect(),
+        ..Program::new()
+    };
+    let arguments = sides(dir.path(), 100, &small, &small.clone().with("step_07", 1.05));
+    let (code, document) = compared(dir.path(), &arguments, &[]);
+    assert_eq!((code, verdicts(&document, "regression")), (1, 1), "{}", document["sentence"]);
+    assert_eq!(row(&document, "step_07")["verdict"], "regression");
+    let said = analyze(dir.path(), &arguments).stdout;
+    assert!(said.starts_with("base 100 runs against head 100 runs, measured in turns"), "{said}");
+}
+
+#[test]
+fn names_of_any_length_and_any_letters_stay_in_their_place() {
+    let dir = tempdir().unwrap();
+    let mut odd = Program::new();
+    odd.names[0].0 = "long".repeat(250);
+    odd.names[1].0 = "a\n::error::\u{1b}[31m<b>|`".to_owned();
+    odd.names[2].0 = String::new();
+    let mut slow = odd.clone();
+    slow.names.iter_mut().take(3).for_each(|it| it.2 *= 1.5);
+    let arguments = sides(dir.path(), 5, &odd, &slow);
+    for (form, most) in [("table", 250), ("github", 300), ("markdown", 500)] {
+        let more = ["--format", form].map(str::to_owned);
+        let run = analyze(dir.path(), &[&arguments[..], &more].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (1, ""), "{form}");
+        assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains("\n::error::"), "{form}");
+        let longest = run.stdout.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest < most, "{form}: {longest}");
+    }
+    // Machines get all of it.
+    let (_, document) = compared(dir.path(), &arguments, &[]);
+    assert_eq!(row(&document, &odd.names[0].0)["verdict"], "regression");
+}
+
+#[test]
 fn a_single_pair_with_few_names_says_what_it_lacks() {
     let dir = tempdir().unwrap();
     let few = Program { names: Program::new().names[..4].to_vec(), ..Program::new() };
     let arguments = sides(dir.path(), 1, &few, &few);
     let run = analyze(dir.path(), &arguments);
     assert_eq!(run.code, 3);
-    let said = "4 names have calls enough, and it takes 10 to know the noise of one run a side";
+    let said = "undecided: 4 names have calls enough, and it takes 10 to know the noise of one run \
+                a side; record more runs";
     assert!(run.stdout.contains(said), "{}", run.stdout);
     let csv: Vec<&str> = arguments.iter().map(String::as_str).chain(["--format", "csv"]).collect();
     assert!(analyze(dir.path(), &csv).stderr.contains(said));
-}
-
-#[test]
-fn counters_and_memory_are_shown_and_not_judged() {
-    use ringscope_format::{Kind, Record, ValueType};
-    let dir = tempdir().unwrap();
-    for (file, tokens) in [("a.trace", 10_u64), ("b.trace", 15)] {
-        crate::making::trace(&dir.path().join(file), |writer| {
-            let main = writer.track(crate::making::THREAD, 7, "main");
-            let (step, counter, gauge) =
-                (writer.name("step"), writer.name("tokens"), writer.name("resident"));
-            for at in 0..50 {
-                writer.event(crate::making::span(step, main, at * 1_000, 500), &[], &[]).unwrap();
-                let value = (ValueType::U64, tokens);
-                let record = Record::point(Kind::COUNTER, counter, main, at * 1_000, value);
-                writer.event(record, &[], &[]).unwrap();
-                // A gauge that is no number counts for nothing.
-                let nan = (ValueType::F64, if at == 7 { f64::NAN } else { 2.0 }.to_bits());
-                let record = Record::point(Kind::GAUGE, gauge, main, at * 1_000, nan);
-                writer.event(record, &[], &[]).unwrap();
-            }
-        });
-    }
-    let arguments = ["diff", "a.trace", "b.trace"].map(str::to_owned);
-    let (_, document) = compared(dir.path(), &arguments, &[]);
-    let wanted = serde_json::json!([
-        { "name": "resident", "base": 2.0, "head": 2.0 },
-        { "name": "tokens", "base": 500.0, "head": 750.0 },
-    ]);
-    assert_eq!(document["counters"], wanted);
 }

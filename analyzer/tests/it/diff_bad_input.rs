@@ -31,6 +31,12 @@ fn a_side_too_few_is_wrong_usage() {
     Program::new().write(&dir.path().join("a.trace"), 1, 0);
     let said = analyze(dir.path(), &["diff", "a.trace"]).refusal();
     assert!(said.contains("give a base and a head"), "{said}");
+    let said = analyze(dir.path(), &["diff", "a.trace", "a.trace", "a.trace"]).refusal();
+    let usage = "Usage: analyze diff [OPTIONS] BASE HEAD\n       analyze diff [OPTIONS] --base TRACE... \
+                 --head TRACE...\n";
+    assert!(said.contains(usage), "{said}");
+    let help = analyze(dir.path(), &["diff", "--help"]).clean();
+    assert!(help.contains(usage) && help.contains("still exits with 2 or 3"), "{help}");
     let said = analyze(dir.path(), &["diff", "--base", "a.trace"]).refusal();
     assert!(said.contains("--head"), "{said}");
     let said = analyze(dir.path(), &["diff", "a.trace", "a.trace", "--name", "nobody*"]).refusal();
@@ -47,8 +53,7 @@ fn a_trace_that_lost_too_much_decides_nothing() {
     let run = analyze(dir.path(), &arguments);
     assert_eq!(run.code, 3, "{}", run.stdout);
     assert!(run.stdout.contains("undecided: too many events are missing"), "{}", run.stdout);
-    let said =
-        "h0.trace: 100 of 8,100 events are missing (1.23 %), more than the 0.1 % of --max-loss";
+    let said = "head h0.trace: 100 of 8,100 events are missing (1.23 %), more than the 0.1 % of --max-loss";
     assert!(run.stdout.contains(said), "{}", run.stderr);
     arguments.extend(["--max-loss", "2"].map(str::to_owned));
     let run = analyze(dir.path(), &arguments);
@@ -59,13 +64,23 @@ fn a_trace_that_lost_too_much_decides_nothing() {
 #[test]
 fn a_truncated_trace_decides_nothing() {
     let dir = tempdir().unwrap();
-    Program::new().write(&dir.path().join("a.trace"), 1, 0);
-    Program::new().write(&dir.path().join("b.trace"), 2, 9);
+    let mut large = Program::new();
+    large.names.iter_mut().for_each(|it| it.1 = 10_000);
+    large.write(&dir.path().join("a.trace"), 1, 0);
+    large.write(&dir.path().join("b.trace"), 2, 9);
     let bytes = fs::read(dir.path().join("b.trace")).unwrap();
-    fs::write(dir.path().join("b.trace"), &bytes[..bytes.len() - 2_000]).unwrap();
+    fs::write(dir.path().join("b.trace"), &bytes[..bytes.len() * 3 / 4]).unwrap();
+    // What is left could be compared, and would be of a part of the run.
     let run = analyze(dir.path(), &["diff", "a.trace", "b.trace"]);
-    assert!(matches!(run.code, 2 | 3), "{} {}", run.code, run.stdout);
+    assert_eq!(run.code, 3, "{} {}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("undecided: too many events are missing"), "{}", run.stdout);
+    let said = "b.trace: damaged, and how much is missing is not known";
+    assert!(run.stdout.contains(said), "{}", run.stdout);
     assert!(run.stderr.contains("analyze: b.trace: "), "{}", run.stderr);
+    // Nothing is left.
+    fs::write(dir.path().join("b.trace"), &bytes[..8_000]).unwrap();
+    let said = analyze(dir.path(), &["diff", "a.trace", "b.trace"]).refusal();
+    assert!(said.contains("b.trace: no spans and no work of devices; nothing"), "{said}");
 }
 
 #[test]
@@ -165,6 +180,8 @@ fn a_summary_that_was_damaged_or_edited_is_refused() {
     assert!(said(&nan).contains("not a whole summary"));
     let said = analyze(dir.path(), &["diff", "base.json", "a.trace", "--from", "1ms"]).refusal();
     assert!(said.contains("a summary can be filtered by --name alone"), "{said}");
+    let said = analyze(dir.path(), &["diff", "base.json", "a.trace", "--fold=numbers"]).refusal();
+    assert!(said.contains("names of a summary are folded as usual"), "{said}");
     let said =
         analyze(dir.path(), &["diff", "base.json", "a.trace", "--percentiles", "42"]).refusal();
     assert!(said.contains("no percentile is in all summaries"), "{said}");

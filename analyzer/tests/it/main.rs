@@ -8,6 +8,8 @@ mod device_work;
 mod diff;
 mod diff_attribution;
 mod diff_bad_input;
+mod diff_circumstances;
+mod diff_of_runs;
 mod diff_outputs;
 mod diff_traces;
 mod edit_cut;

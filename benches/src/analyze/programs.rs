@@ -57,7 +57,7 @@ pub(crate) fn python() -> Result<PathBuf> {
 }
 
 /// The target directory that this program lies in.
-fn target() -> Result<PathBuf> {
+pub(crate) fn target() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let target = program.ancestors().nth(2).context("no target directory above this program")?;
     Ok(target.to_owned())

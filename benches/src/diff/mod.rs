@@ -6,6 +6,7 @@
 //! share its runs, so intervals come from drawing universes, not diffs, anew.
 
 mod figures;
+mod literal;
 mod timing;
 mod trials;
 mod universe;
@@ -17,33 +18,49 @@ use anyhow::Result;
 
 use crate::machine::Machine;
 use crate::random::Random;
-use trials::{DESIGNS, Plan, Share, key};
+use trials::{Plan, Share};
 
 pub(crate) use figures::{Figures, table};
 
+/// What is asked on the command line.
+#[derive(clap::Args)]
+pub(crate) struct Asked {
+    /// Repeat a run that printed this seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many programs that do not exist [default: 110, 6 if quick]
+    #[arg(long)]
+    universes: Option<u64>,
+    /// So many times as many calls of each name
+    #[arg(long, default_value_t = 1)]
+    calls: usize,
+}
+
 /// Measures everything.
-pub(crate) fn run(quick: bool, seed: Option<u64>, scratch: &Path) -> Result<Figures> {
-    let seed = seed.unwrap_or_else(|| {
+pub(crate) fn run(asked: &Asked, quick: bool, scratch: &Path) -> Result<Figures> {
+    let seed = asked.seed.unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Random::new(now.as_nanos() as u64).next()
     });
-    let plan = if quick {
-        Plan { universes: 6, runs: 30, diffs: 40, slowed: 3 }
+    let calls = asked.calls.max(1);
+    let mut plan = if quick {
+        Plan { universes: 6, runs: 30, diffs: 40, slowed: 3, calls }
     } else {
-        Plan { universes: 110, runs: 30, diffs: 30, slowed: 3 }
+        Plan { universes: 110, runs: 30, diffs: 30, slowed: 3, calls }
     };
+    plan.universes = asked.universes.unwrap_or(plan.universes).max(1);
     let mut figures = Figures::new(Machine::describe(scratch), quick, seed, plan);
     eprintln!("diff: {} universes of {} runs, seed {seed}", plan.universes, plan.runs);
     let found = trials::run(plan, seed);
     let mut random = Random::new(seed);
-    for design in DESIGNS {
-        let shares = &found.alarms[&key(design)];
-        let disjoint = plan.universes * (plan.runs / (design.0 + design.1)) as u64;
+    for ((way, key), shares) in &found.alarms {
+        let runs: usize = key.split('v').filter_map(|it| it.parse::<usize>().ok()).sum();
+        let disjoint = plan.universes * (plan.runs / runs.max(1)) as u64;
         let interval = interval(shares, disjoint, &mut random);
-        figures.alarm(&key(design), sum(shares), interval);
+        figures.of(*way).alarm(key, sum(shares), interval);
     }
-    for (key, shares) in &found.power {
-        figures.power(key, sum(shares), interval(shares, 0, &mut random));
+    for ((way, key), shares) in &found.power {
+        figures.of(*way).power(key, sum(shares), interval(shares, 0, &mut random));
     }
     figures.quiet_share = figures::rounded(found.quiet_share);
     match timing::measure(quick, scratch) {

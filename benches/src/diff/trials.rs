@@ -8,6 +8,7 @@ use std::thread;
 
 use ringscope_analyzer::diff::{NameSummary, Rule, RunSummary, Verdict, decide};
 
+use super::literal;
 use super::universe::{Dice, NAMES, Normal, Universe};
 
 /// How much is tried.
@@ -19,9 +20,24 @@ pub(crate) struct Plan {
     pub(crate) diffs: usize,
     /// Diffs with slower names, by universe and design.
     pub(crate) slowed: usize,
+    /// Times as many calls as usual.
+    pub(crate) calls: usize,
 }
 
-/// Runs of base and head.
+/// How runs are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// As `analyze diff` does it.
+    AsItIs,
+    /// The same, with intervals within runs from all durations.
+    AllDurations,
+    /// By the rule that it started from.
+    LiteralRule,
+}
+
+const WAYS: [Way; 3] = [Way::AsItIs, Way::AllDurations, Way::LiteralRule];
+
+/// Runs of base and head; those with a goal first.
 pub(crate) const DESIGNS: [(usize, usize); 7] =
     [(1, 1), (3, 3), (5, 5), (10, 10), (2, 2), (5, 1), (10, 1)];
 /// Names that are made slower at once.
@@ -50,8 +66,8 @@ pub(crate) struct Share {
     pub(crate) of: u64,
 }
 
-/// By key, a share for each universe.
-pub(crate) type Outcome = BTreeMap<String, Vec<Share>>;
+/// By way and key, a share for each universe.
+pub(crate) type Outcome = BTreeMap<(Way, String), Vec<Share>>;
 
 /// All that was found: false alarms by design, power by key.
 pub(crate) struct Found {
@@ -102,63 +118,92 @@ pub(crate) fn run(plan: Plan, seed: u64) -> Found {
     sum
 }
 
+/// Designs that are judged in all ways.
+const WITH_GOALS: usize = 4;
+
 fn try_universe(plan: Plan, dice: &mut Dice<'_>) -> Found {
-    let universe = Universe::new(dice);
-    let runs: Vec<RunSummary> = (0..plan.runs).map(|_| universe.run(dice)).collect();
+    let universe = Universe::new(dice, plan.calls);
+    let runs: Vec<(RunSummary, RunSummary)> = (0..plan.runs).map(|_| universe.run(dice)).collect();
     let quiet = quiet(&runs);
-    let mut alarms = Outcome::new();
-    for design in DESIGNS {
-        let mut share = Share::default();
+    let mut found = Found { alarms: Outcome::new(), power: Outcome::new(), quiet_share: 0.0 };
+    for (number, design) in DESIGNS.into_iter().enumerate() {
+        let ways = if number < WITH_GOALS { &WAYS[..] } else { &WAYS[..1] };
         for _ in 0..plan.diffs {
-            let (base, head) = draw(&runs, design, dice);
-            share.of += 1;
-            share.hits += u64::from(!flagged(&base, &head).is_empty());
+            let drawn = draw(&runs, design, dice);
+            for &way in ways {
+                let (base, head) = drawn.of(way);
+                let share = share(&mut found.alarms, way, &key(design));
+                share.of += 1;
+                share.hits += u64::from(!flagged(way, &base, &head).is_empty());
+            }
         }
-        alarms.insert(key(design), vec![share]);
     }
-    let mut power = Outcome::new();
     for (key, side, factor, only_quiet) in POWER {
         let names: Vec<usize> = (0..NAMES).filter(|&at| !only_quiet || quiet[at]).collect();
-        let mut share = Share::default();
         for _ in 0..plan.slowed {
-            let (base, head) = draw(&runs, (side, side), dice);
+            let drawn = draw(&runs, (side, side), dice);
             let slowed: Vec<usize> =
                 dice.distinct(SLOWED, names.len()).into_iter().map(|at| names[at]).collect();
-            let head: Vec<RunSummary> =
-                head.iter().map(|run| slower(run, &slowed, factor)).collect();
-            let found = flagged(&base, &head.iter().collect::<Vec<_>>());
-            share.of += slowed.len() as u64;
-            let is_found = |&&at: &&usize| {
-                found.iter().any(|it| *it == (runs[0].names[at].name.as_str(), true))
-            };
-            share.hits += slowed.iter().filter(is_found).count() as u64;
+            for way in WAYS {
+                let (base, head) = drawn.of(way);
+                let head: Vec<RunSummary> =
+                    head.iter().map(|run| slower(run, &slowed, factor)).collect();
+                let flagged = flagged(way, &base, &head.iter().collect::<Vec<_>>());
+                let share = share(&mut found.power, way, key);
+                share.of += slowed.len() as u64;
+                share.hits +=
+                    slowed.iter().filter(|&&at| flagged.contains(&(at, true))).count() as u64;
+            }
         }
-        power.insert(key.to_owned(), vec![share]);
     }
-    let quiet_share = quiet.iter().filter(|it| **it).count() as f64 / NAMES as f64;
-    Found { alarms, power, quiet_share }
+    found.quiet_share = quiet.iter().filter(|it| **it).count() as f64 / NAMES as f64;
+    found
+}
+
+/// The share of this universe.
+fn share<'a>(outcome: &'a mut Outcome, way: Way, key: &str) -> &'a mut Share {
+    let shares = outcome.entry((way, key.to_owned())).or_insert_with(|| vec![Share::default()]);
+    &mut shares[0]
+}
+
+/// Runs of both sides, each in the two forms that a run has.
+struct Drawn<'a> {
+    base: Vec<&'a (RunSummary, RunSummary)>,
+    head: Vec<&'a (RunSummary, RunSummary)>,
+}
+
+impl<'a> Drawn<'a> {
+    fn of(&self, way: Way) -> (Vec<&'a RunSummary>, Vec<&'a RunSummary>) {
+        let form = |run: &&'a (RunSummary, RunSummary)| match way {
+            Way::AsItIs => &run.0,
+            Way::AllDurations | Way::LiteralRule => &run.1,
+        };
+        (self.base.iter().map(form).collect(), self.head.iter().map(form).collect())
+    }
 }
 
 /// Different runs for both sides.
 fn draw<'a>(
-    runs: &'a [RunSummary],
+    runs: &'a [(RunSummary, RunSummary)],
     (base, head): (usize, usize),
     dice: &mut Dice<'_>,
-) -> (Vec<&'a RunSummary>, Vec<&'a RunSummary>) {
-    let drawn: Vec<&RunSummary> =
+) -> Drawn<'a> {
+    let drawn: Vec<&(RunSummary, RunSummary)> =
         dice.distinct(base + head, runs.len()).into_iter().map(|at| &runs[at]).collect();
     let (base, head) = drawn.split_at(base);
-    (base.to_vec(), head.to_vec())
+    Drawn { base: base.to_vec(), head: head.to_vec() }
 }
 
-/// Names that changed, and whether for the worse.
-fn flagged<'a>(base: &[&'a RunSummary], head: &[&RunSummary]) -> Vec<(&'a str, bool)> {
+/// Names that changed, by their index, and whether for the worse.
+fn flagged(way: Way, base: &[&RunSummary], head: &[&RunSummary]) -> Vec<(usize, bool)> {
+    if way == Way::LiteralRule {
+        return literal::slower(base, head).into_iter().map(|at| (at, true)).collect();
+    }
+    // Names are in order of their labels, here and there.
     let decision = decide(base, head, &Rule::default());
-    let name =
-        |wanted: &str| base[0].names.iter().find(|it| it.name == wanted).map(|it| it.name.as_str());
-    let changed = decision.names.iter().filter_map(|it| match it.verdict {
-        Verdict::Regression => Some((name(it.name.name)?, true)),
-        Verdict::Improvement => Some((name(it.name.name)?, false)),
+    let changed = decision.names.iter().enumerate().filter_map(|(at, it)| match it.verdict {
+        Verdict::Regression => Some((at, true)),
+        Verdict::Improvement => Some((at, false)),
         _ => None,
     });
     changed.collect()
@@ -177,7 +222,8 @@ fn slower(run: &RunSummary, names: &[usize], factor: f64) -> RunSummary {
 }
 
 /// Which names vary little from run to run, beside what all of them share.
-fn quiet(runs: &[RunSummary]) -> Vec<bool> {
+fn quiet(runs: &[(RunSummary, RunSummary)]) -> Vec<bool> {
+    let runs: Vec<&RunSummary> = runs.iter().map(|run| &run.0).collect();
     let log = |run: &RunSummary, at: usize| run.names[at].quantiles[0].value.ln();
     let n = runs.len() as f64;
     let means: Vec<f64> =
@@ -187,9 +233,10 @@ fn quiet(runs: &[RunSummary]) -> Vec<bool> {
         all.sort_by(f64::total_cmp);
         all[NAMES / 2]
     };
-    let shifts: Vec<f64> = runs.iter().map(shift).collect();
+    let shifts: Vec<f64> = runs.iter().map(|run| shift(run)).collect();
     let deviation = |at: usize| {
-        let square = |(run, shift): (&RunSummary, &f64)| (log(run, at) - shift - means[at]).powi(2);
+        let square =
+            |(run, shift): (&&RunSummary, &f64)| (log(run, at) - shift - means[at]).powi(2);
         (runs.iter().zip(&shifts).map(square).sum::<f64>() / (n - 1.0)).sqrt()
     };
     (0..NAMES).map(|at| deviation(at) <= QUIET).collect()

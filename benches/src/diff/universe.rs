@@ -122,13 +122,16 @@ impl<'a> Dice<'a> {
 }
 
 impl Universe {
-    pub(crate) fn new(dice: &mut Dice<'_>) -> Self {
-        let names = (0..NAMES).map(|at| Name::new(at, dice)).collect();
+    /// With `calls` times as many calls as usual.
+    pub(crate) fn new(dice: &mut Dice<'_>, calls: usize) -> Self {
+        let mut names: Vec<Name> = (0..NAMES).map(|at| Name::new(at, dice)).collect();
+        names.iter_mut().for_each(|it| it.calls *= calls);
         Self { names, run_offset: dice.between(0.01, 0.03), episodes: dice.between(0.0, 2.0) }
     }
 
-    /// One run.
-    pub(crate) fn run(&self, dice: &mut Dice<'_>) -> RunSummary {
+    /// One run, with intervals from a part of the durations as `analyze` takes them, and
+    /// with intervals from all of them.
+    pub(crate) fn run(&self, dice: &mut Dice<'_>) -> (RunSummary, RunSummary) {
         let offset = self.run_offset * dice.normal();
         let number = (0..4).filter(|_| dice.unit() < self.episodes / 4.0).count();
         let episodes: Vec<Episode> = (0..number)
@@ -140,10 +143,19 @@ impl Universe {
         let mut durations = Vec::new();
         let mut summary = |name: &Name| {
             name.fill(offset, &episodes, dice, &mut durations);
-            NameSummary::of_durations(&name.label, &durations, &PERCENTILES)
+            let all = durations.len();
+            let by = |most| {
+                NameSummary::of_thinned_durations(&name.label, &durations, &PERCENTILES, most)
+            };
+            (NameSummary::of_durations(&name.label, &durations, &PERCENTILES), by(all))
         };
-        let names = self.names.iter().map(&mut summary).collect();
-        RunSummary { percentiles: PERCENTILES.to_vec(), names, ..RunSummary::default() }
+        let (as_read, of_all) = self.names.iter().map(&mut summary).unzip();
+        let run = |names| RunSummary {
+            percentiles: PERCENTILES.to_vec(),
+            names,
+            ..RunSummary::default()
+        };
+        (run(as_read), run(of_all))
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // gethostname
 
+use std::io::Read;
+
 /// The user's pairs behind those of the machine.
 pub(crate) fn metadata(given: &[(String, String)]) -> Vec<(String, String)> {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
@@ -12,6 +14,7 @@ pub(crate) fn metadata(given: &[(String, String)]) -> Vec<(String, String)> {
         ("host.os", std::env::consts::OS.to_owned()),
         ("host.arch", std::env::consts::ARCH.to_owned()),
         ("host.cpus", cpus.to_string()),
+        ("host.cpu", cpu()),
         ("process.command", command.join(" ")),
         ("recorder.version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
@@ -19,6 +22,18 @@ pub(crate) fn metadata(given: &[(String, String)]) -> Vec<(String, String)> {
         .into_iter()
         .chain(given.iter().cloned())
         .collect()
+}
+
+/// The processor's model as the kernel calls it; empty where it does not say. Runs on
+/// another model cannot be compared, even if there are as many of it.
+fn cpu() -> String {
+    // The file repeats itself for each of many processors: the first one will do.
+    let mut first = Vec::new();
+    let file = std::fs::File::open("/proc/cpuinfo");
+    let read = file.and_then(|file| file.take(4_096).read_to_end(&mut first));
+    let text = String::from_utf8_lossy(&first);
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.filter(|_| read.is_ok()).map_or_else(String::new, |(_, model)| model.trim().to_owned())
 }
 
 fn host_name() -> String {

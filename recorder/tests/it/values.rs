@@ -293,6 +293,9 @@ fn the_file_says_where_it_was_recorded_and_where_in_the_source() {
     let metadata = told.trace.metadata();
     assert_eq!((metadata["model"].as_str(), metadata["commit"].as_str()), ("qwen", "4f2a91c"));
     assert_eq!(metadata["host.os"], std::env::consts::OS);
+    if let Ok(text) = std::fs::read_to_string("/proc/cpuinfo") {
+        assert!(text.contains(&metadata["host.cpu"]), "{}", metadata["host.cpu"]);
+    }
     assert!(metadata["process.command"].contains("values::the_file_says_where"));
     assert_eq!(u64::from(told.trace.header().pid), end.number("pid"));
     let names = told.trace.names();
