@@ -51,6 +51,7 @@ mod fields;
 mod macros;
 mod rules;
 mod summary;
+pub mod vocabulary;
 
 // The whole recorder, or an empty one with the same front door.
 #[cfg(not(feature = "off"))]
@@ -68,8 +69,15 @@ mod recorder;
 #[cfg(not(feature = "off"))]
 mod rendezvous;
 
+#[cfg(not(feature = "off"))]
+use hot::metric;
 #[cfg(feature = "off")]
-pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};
+use off::metric;
+
+#[cfg(feature = "off")]
+pub use off::{
+    AsyncSpan, CallSite, DeviceQueue, Name, Recorder, Span, SpanWith, ThreadHandle, register_thread,
+};
 #[cfg(feature = "off")]
 #[doc(hidden)]
 pub use off::{Key, NO_VALUE, record_point};
@@ -77,6 +85,8 @@ pub use off::{Key, NO_VALUE, record_point};
 pub use {
     hot::async_span::AsyncSpan,
     hot::call_site::CallSite,
+    hot::name::Name,
+    hot::queues::DeviceQueue,
     hot::ring_pool::{ThreadHandle, register_thread},
     hot::span::{Span, SpanWith},
     recorder::Recorder,
@@ -94,6 +104,13 @@ pub use fields::IntoValue;
 pub use ringscope_format::{Kind, LostCause, SkipCause, Value};
 pub use rules::{Action, Rule, RuleError, Rules};
 pub use summary::{Problem, Summary};
+pub use vocabulary::MetricEvent;
+
+/// For [`metric_kind!`].
+#[doc(hidden)]
+pub mod __metric {
+    pub use crate::metric::{Timed, end_span, is_on, record_point};
+}
 
 #[cfg(feature = "attribute")]
 pub use ringscope_attribute::instrument;

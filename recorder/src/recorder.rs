@@ -76,6 +76,7 @@ impl Recorder {
         }
         let counter = clock::counter();
         let ticks_per_second = clock::nominal_hz(counter);
+        clock::set_rate(ticks_per_second);
         ring_pool::configure(config.ring_records, config.ring_budget);
         last_words::arm(config.on_fatal_signal, config.dump_signal);
         if config.on_panic {

@@ -48,6 +48,8 @@ mod overview;
 #[cfg(target_os = "linux")]
 mod progress;
 mod protobuf;
+#[cfg(feature = "sql")]
+mod recorded;
 mod round_trip;
 mod self_time;
 mod slow;

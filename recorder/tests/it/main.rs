@@ -28,3 +28,4 @@ mod starting;
 mod threads;
 mod told;
 mod values;
+mod vocabulary;

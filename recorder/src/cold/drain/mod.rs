@@ -136,6 +136,8 @@ pub(crate) struct Drain {
     lanes: Vec<&'static Lane>,
     seen: Vec<Seen>,
     names_written: u32,
+    /// The slot that last had the queues of devices described, and how many those were.
+    queues_described: (u64, u32),
     losses: Vec<Loss>,
     vitals: Vitals,
     edition: u64,
@@ -175,6 +177,7 @@ impl Drain {
             lanes: Vec::new(),
             seen: Vec::new(),
             names_written: names_in_file,
+            queues_described: (0, 0),
             losses: Vec::new(),
             vitals: Vitals::default(),
             edition: 1,
@@ -482,6 +485,7 @@ impl Drain {
         crate::crash_point("file-left");
         self.file = next.file;
         self.names_written = next.names_in_file;
+        self.queues_described = (0, 0);
         self.next_pair = 0;
         for seen in &mut self.seen {
             (seen.version_in_file, seen.edition, seen.described_in) = (None, 0, 0);
