@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Error, Recorder, rules::Rules};
+use crate::{Error, Level, Recorder, rules::Rules};
 
 /// The smallest flight-recorder area that can hold a few chunks.
 const SMALLEST_CAP: u64 = 4 << 20;
@@ -46,6 +46,21 @@ pub(crate) struct Config {
     pub(crate) on_fatal_signal: bool,
     pub(crate) busy_tick: Duration,
     pub(crate) idle_tick: Duration,
+    pub(crate) level: Option<Level>,
+    pub(crate) gpu_latency: bool,
+    #[cfg_attr(not(feature = "exporters"), allow(dead_code))]
+    pub(crate) output: Output,
+}
+
+/// What is exported as it happens.
+#[cfg_attr(not(feature = "exporters"), allow(dead_code))]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) console: bool,
+    pub(crate) jsonl: Option<PathBuf>,
+    pub(crate) jsonl_interval: Option<Duration>,
+    /// From when on a span is slow.
+    pub(crate) slow: Option<Duration>,
 }
 
 /// Sets up a [`Recorder`]. Every setting has a default that suits most programs.
@@ -100,6 +115,9 @@ impl Default for Builder {
                 on_fatal_signal: true,
                 busy_tick: Duration::from_micros(200),
                 idle_tick: Duration::from_millis(100),
+                level: None,
+                gpu_latency: true,
+                output: Output::default(),
             },
         }
     }
@@ -241,6 +259,18 @@ impl Builder {
         self.config.busy_tick = busy;
         self.config.idle_tick = idle.max(busy);
         self
+    }
+
+    /// Whether work of devices is recorded, which may be dear to measure:
+    /// [`gpu_latency`](crate::gpu_latency) tells those who would measure it. Default: yes.
+    pub fn gpu_latency(mut self, yes: bool) -> Self {
+        self.config.gpu_latency = yes;
+        self
+    }
+
+    /// The level from `RINGSCOPE_LEVEL` or `ringscope.toml`, for a subscriber of `tracing`.
+    pub fn level(&self) -> Option<Level> {
+        self.config.level
     }
 
     /// Creates the file and starts recording.

@@ -43,6 +43,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `attribute` | `#[ringscope::instrument]`, a span around a function |
+//! | `config` | settings from `ringscope.toml`, beside those of the environment |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;
@@ -50,6 +51,7 @@ mod error;
 mod fields;
 mod macros;
 mod rules;
+mod settings;
 mod summary;
 pub mod vocabulary;
 
@@ -101,8 +103,10 @@ pub use {
 pub use config::Builder;
 pub use error::Error;
 pub use fields::IntoValue;
+pub use metric::gpu_latency;
 pub use ringscope_format::{Kind, LostCause, SkipCause, Value};
 pub use rules::{Action, Rule, RuleError, Rules};
+pub use settings::{Level, init_from_env};
 pub use summary::{Problem, Summary};
 pub use vocabulary::MetricEvent;
 

@@ -340,6 +340,12 @@ pub(crate) mod metric {
         0
     }
 
+    /// No.
+    #[inline(always)]
+    pub fn gpu_latency() -> bool {
+        false
+    }
+
     #[inline(always)]
     pub(crate) fn next_link() -> u32 {
         0

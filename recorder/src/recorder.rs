@@ -18,7 +18,7 @@ use crate::{
         shared::{DumpReason, Shared, lock},
     },
     config::Config,
-    hot::{call_site, clock, ring_pool},
+    hot::{call_site, clock, metric, ring_pool},
     last_words,
 };
 
@@ -77,6 +77,7 @@ impl Recorder {
         let counter = clock::counter();
         let ticks_per_second = clock::nominal_hz(counter);
         clock::set_rate(ticks_per_second);
+        metric::set_gpu_latency(config.gpu_latency);
         ring_pool::configure(config.ring_records, config.ring_budget);
         last_words::arm(config.on_fatal_signal, config.dump_signal);
         if config.on_panic {

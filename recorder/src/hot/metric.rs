@@ -9,7 +9,7 @@
 
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicU32, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering, fence},
     time::Duration,
 };
 
@@ -152,6 +152,20 @@ pub fn end_span<const N: usize>(
     with_links(request, |links| span.close_wide(&fields[..count], links));
 }
 
+/// Whether work of devices is recorded.
+static GPU_LATENCY: AtomicBool = AtomicBool::new(true);
+
+/// Whether the recording wants to know how long a device's work took
+/// (`RINGSCOPE_GPU_LATENCY`). Ask before measuring that at a cost, such as a wait for the
+/// device after every kernel; what is recorded regardless is dropped.
+pub fn gpu_latency() -> bool {
+    GPU_LATENCY.load(Ordering::Relaxed)
+}
+
+pub(crate) fn set_gpu_latency(yes: bool) {
+    GPU_LATENCY.store(yes, Ordering::Relaxed);
+}
+
 /// Work of a device: its name, what kind of work, how long it took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceWork {
@@ -172,6 +186,9 @@ pub(crate) fn record_work<const N: usize>(
     keys: &'static CallSite,
     values: [Option<Value<'_>>; N],
 ) {
+    if work.queue.is_some() && !gpu_latency() {
+        return count_skip(SkipCause::SwitchedOff);
+    }
     let Some((lane, name)) = admitted(work.name) else { return };
     keys.intern_keys();
     let took = clock::in_ticks(work.took);

@@ -24,6 +24,7 @@ mod no_allocation;
 mod posix;
 mod rotation;
 mod rules;
+mod settings;
 mod starting;
 mod threads;
 mod told;
