@@ -268,6 +268,28 @@ impl Builder {
         self
     }
 
+    /// Writes one line an event on standard error. Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn console(mut self, yes: bool) -> Self {
+        self.config.output.console = yes;
+        self
+    }
+
+    /// Writes one line of JSON an event to this file; see
+    /// [`JsonlExporter`](crate::handlers::JsonlExporter). Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn jsonl(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.output.jsonl = Some(path.into());
+        self
+    }
+
+    /// Warns on standard error of spans that take at least this long. Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn warn_when_slower(mut self, least: Duration) -> Self {
+        self.config.output.slow = Some(least);
+        self
+    }
+
     /// The level from `RINGSCOPE_LEVEL` or `ringscope.toml`, for a subscriber of `tracing`.
     pub fn level(&self) -> Option<Level> {
         self.config.level

@@ -44,11 +44,14 @@
 //! |---|---|
 //! | `attribute` | `#[ringscope::instrument]`, a span around a function |
 //! | `config` | settings from `ringscope.toml`, beside those of the environment |
+//! | `exporters` | [`handlers`]: watching events as they happen |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;
 mod error;
 mod fields;
+#[cfg(feature = "exporters")]
+pub mod handlers;
 mod macros;
 mod rules;
 mod settings;
@@ -104,7 +107,7 @@ pub use config::Builder;
 pub use error::Error;
 pub use fields::IntoValue;
 pub use metric::gpu_latency;
-pub use ringscope_format::{Kind, LostCause, SkipCause, Value};
+pub use ringscope_format::{Kind, LostCause, SkipCause, Status, Value};
 pub use rules::{Action, Rule, RuleError, Rules};
 pub use settings::{Level, init_from_env};
 pub use summary::{Problem, Summary};

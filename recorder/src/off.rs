@@ -235,6 +235,32 @@ impl Recorder {
         Err(Error::NotAFlightRecorder)
     }
 
+    /// Drops the exporter: there is nothing to see.
+    #[cfg(feature = "exporters")]
+    pub fn attach(
+        &self,
+        exporter: impl crate::handlers::MetricExporter,
+        _: crate::handlers::ExportFilter,
+    ) -> crate::handlers::ExporterId {
+        drop(exporter);
+        crate::handlers::ExporterId(0)
+    }
+
+    /// None is attached.
+    #[cfg(feature = "exporters")]
+    pub fn detach(&self, _: crate::handlers::ExporterId) -> Option<crate::handlers::ExportReport> {
+        None
+    }
+
+    /// None is attached.
+    #[cfg(feature = "exporters")]
+    pub fn export_report(
+        &self,
+        _: crate::handlers::ExporterId,
+    ) -> Option<crate::handlers::ExportReport> {
+        None
+    }
+
     /// Where the trace would be.
     pub fn path(&self) -> &Path {
         &self.path

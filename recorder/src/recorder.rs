@@ -9,6 +9,8 @@ use std::{
 
 use ringscope_format::{FileHeader, Layout, Mode, RecordingState};
 
+#[cfg(feature = "exporters")]
+use crate::Problem;
 use crate::{
     Builder, Error, Rules, Summary,
     cold::{
@@ -57,7 +59,7 @@ struct Session {
 #[must_use = "a recording ends when its recorder is dropped"]
 #[derive(Debug)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Recorder {
@@ -104,7 +106,10 @@ impl Recorder {
         shared.is_on.store(true, Ordering::Release);
         shared.wake_sealer(); // for its first readings
         *session = Some(Session { shared: Arc::clone(&shared), drain, sealer });
-        Ok(Self { shared })
+        let recorder = Self { shared };
+        #[cfg(feature = "exporters")]
+        recorder.attach_configured();
+        Ok(recorder)
     }
 
     /// Ends the recording: everything that was recorded before this call is in
@@ -237,6 +242,8 @@ fn finish(session: Session) -> Result<Summary, Error> {
     shared.stop_drain.store(true, Ordering::Release);
     shared.wake_drain();
     let remains = drain.join();
+    #[cfg(feature = "exporters")]
+    lock(&shared.problems).extend(shared.handlers.end().into_iter().map(Problem::Exporter));
     shared.stop_sealer.store(true, Ordering::Release);
     shared.wake_sealer();
     let sealer = sealer.join();

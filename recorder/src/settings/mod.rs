@@ -116,7 +116,7 @@ impl Settings {
 }
 
 /// Says on standard error what was not understood.
-fn warn(what: String) {
+pub(crate) fn warn(what: String) {
     use std::io::Write;
     // A program whose standard error is closed is not to die of a warning.
     let _ = writeln!(std::io::stderr(), "ringscope: {what}");
