@@ -283,6 +283,14 @@ impl Builder {
         self
     }
 
+    /// Writes rows of latency and of memory at this interval, to files beside
+    /// those of [`jsonl`](Self::jsonl), which has to be given. Default: no.
+    #[cfg(feature = "statistics")]
+    pub fn jsonl_interval(mut self, every: Duration) -> Self {
+        self.config.output.jsonl_interval = Some(every);
+        self
+    }
+
     /// Warns on standard error of spans that take at least this long. Default: no.
     #[cfg(feature = "exporters")]
     pub fn warn_when_slower(mut self, least: Duration) -> Self {

@@ -45,6 +45,7 @@
 //! | `attribute` | `#[ringscope::instrument]`, a span around a function |
 //! | `config` | settings from `ringscope.toml`, beside those of the environment |
 //! | `exporters` | [`handlers`]: watching events as they happen |
+//! | `statistics` | [`statistics`]: rolling figures in process, and rows of them at an interval |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;
@@ -55,6 +56,8 @@ pub mod handlers;
 mod macros;
 mod rules;
 mod settings;
+#[cfg(feature = "statistics")]
+pub mod statistics;
 mod summary;
 pub mod vocabulary;
 

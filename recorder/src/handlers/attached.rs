@@ -247,7 +247,7 @@ fn export_all(
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 busy(true);
-                return exporter.flush();
+                return exporter.end();
             }
         };
         // The child of a fork has no drain; its copy of this thread does not exist either.

@@ -63,6 +63,7 @@ impl ExportFilter {
     }
 
     /// What can be told before an event is decoded.
+    #[cfg_attr(feature = "off", allow(dead_code))]
     pub(crate) fn takes(
         &self,
         kind: Kind,
@@ -77,6 +78,7 @@ impl ExportFilter {
             && self.at_least.is_none_or(|least| duration.is_some_and(|it| it >= least))
     }
 
+    #[cfg_attr(feature = "off", allow(dead_code))]
     pub(crate) fn takes_name(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|pattern| matches(pattern, name))
     }

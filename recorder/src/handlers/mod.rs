@@ -89,13 +89,22 @@ pub trait MetricExporter: Send + 'static {
     fn export(&mut self, event: &Event) -> Result<(), ExportError>;
 
     /// Writes what it holds back. Called when there has been nothing for a
-    /// moment, at least once a second, and at the end.
+    /// moment, and at least once a second.
     ///
     /// # Errors
     ///
     /// As [`export`](Self::export).
     fn flush(&mut self) -> Result<(), ExportError> {
         Ok(())
+    }
+
+    /// Called once, when it has seen everything. Flushes, if nothing else is said.
+    ///
+    /// # Errors
+    ///
+    /// As [`export`](Self::export).
+    fn end(&mut self) -> Result<(), ExportError> {
+        self.flush()
     }
 
     /// What notes about it call it.

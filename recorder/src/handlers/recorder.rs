@@ -39,11 +39,22 @@ impl Recorder {
                 Ok(jsonl) => {
                     self.attach(jsonl, ExportFilter::all());
                 }
-                Err(error) => {
-                    crate::settings::warn(format!("not exporting: {error}"));
-                    lock(&self.shared.problems).push(Problem::Exporter(error.to_string()));
-                }
+                Err(error) => self.cannot_export(&error),
             }
         }
+        #[cfg(feature = "statistics")]
+        if let (Some(path), Some(every)) = (&output.jsonl, output.jsonl_interval) {
+            match crate::statistics::RowsFile::create(path, every) {
+                Ok(rows) => {
+                    self.attach(rows, crate::statistics::filter());
+                }
+                Err(error) => self.cannot_export(&error),
+            }
+        }
+    }
+
+    fn cannot_export(&self, error: &std::io::Error) {
+        crate::settings::warn(format!("not exporting: {error}"));
+        lock(&self.shared.problems).push(Problem::Exporter(error.to_string()));
     }
 }

@@ -27,6 +27,7 @@ mod rotation;
 mod rules;
 mod settings;
 mod starting;
+mod statistics;
 mod threads;
 mod told;
 mod values;
