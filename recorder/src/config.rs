@@ -61,6 +61,8 @@ pub(crate) struct Output {
     pub(crate) jsonl_interval: Option<Duration>,
     /// From when on a span is slow.
     pub(crate) slow: Option<Duration>,
+    /// Whether failures become scripts.
+    pub(crate) repro: bool,
 }
 
 /// Sets up a [`Recorder`]. Every setting has a default that suits most programs.
@@ -295,6 +297,15 @@ impl Builder {
     #[cfg(feature = "exporters")]
     pub fn warn_when_slower(mut self, least: Duration) -> Self {
         self.config.output.slow = Some(least);
+        self
+    }
+
+    /// Writes a Python script beside the trace for every error that carries
+    /// `function`, and `library`, `module` and `arguments` (JSON) as far as they are needed:
+    /// `run.error-1.py` and so on, up to 100. `analyze repro` makes the same later. Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn repro_scripts(mut self, yes: bool) -> Self {
+        self.config.output.repro = yes;
         self
     }
 

@@ -50,6 +50,7 @@ mod progress;
 mod protobuf;
 #[cfg(feature = "sql")]
 mod recorded;
+mod repro;
 mod round_trip;
 mod self_time;
 mod slow;

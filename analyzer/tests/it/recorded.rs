@@ -139,10 +139,10 @@ fn kernels_are_read_as_they_were_recorded() {
     let mean = sdpa["mean_ns"].as_f64().unwrap();
     assert!((mean / 1e5 - 1.0).abs() < 0.01, "{mean}");
     // Launched a millisecond before it began, by the thread that recorded it.
-    let query = "SELECT COUNT(*) AS n, MIN(start_ns - launch_ns) AS delay_ns, MIN(track) AS track \
+    let query = "SELECT COUNT(*) AS n, MIN(queue_delay_ns) AS delay_ns, MIN(queue) AS queue \
                  FROM kernels WHERE launch_ns IS NOT NULL";
     let launched = trace.json(&["sql", query])["rows"][0].clone();
-    assert_eq!((&launched["n"], &launched["track"]), (&json!(5), &json!("GPU 0 queue 0")));
+    assert_eq!((&launched["n"], &launched["queue"]), (&json!(5), &json!("GPU 0 queue 0")));
     assert!(launched["delay_ns"].as_f64().unwrap() >= 9e5, "{launched}");
 }
 

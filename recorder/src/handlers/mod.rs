@@ -48,6 +48,8 @@ mod jsonl;
 mod paths;
 #[cfg(not(feature = "off"))]
 mod recorder;
+#[cfg(not(feature = "off"))]
+mod repro;
 
 pub use channel::ChannelExporter;
 pub use console::ConsoleExporter;

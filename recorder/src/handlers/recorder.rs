@@ -2,6 +2,7 @@
 
 use super::{
     ConsoleExporter, ExportFilter, ExportReport, ExporterId, JsonlExporter, MetricExporter,
+    repro::ReproExporter,
 };
 use crate::{Recorder, cold::shared::lock, summary::Problem};
 
@@ -41,6 +42,10 @@ impl Recorder {
                 }
                 Err(error) => self.cannot_export(&error),
             }
+        }
+        if output.repro {
+            let repro = ReproExporter::new(&self.shared.config.path);
+            self.attach(repro, ExportFilter::all().only_errors());
         }
         #[cfg(feature = "statistics")]
         if let (Some(path), Some(every)) = (&output.jsonl, output.jsonl_interval) {

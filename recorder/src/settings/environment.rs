@@ -6,7 +6,7 @@ use super::{Origin, Settings};
 
 /// Variables and the settings they are; of several for one setting the last
 /// that is there counts.
-const VARIABLES: [(&str, &str); 15] = [
+const VARIABLES: [(&str, &str); 16] = [
     ("METALLIC_LOG_LEVEL", "level"),
     ("METALLIC_METRICS_CONSOLE", "console"),
     ("METALLIC_METRICS_JSONL_PATH", "jsonl"),
@@ -22,6 +22,7 @@ const VARIABLES: [(&str, &str); 15] = [
     ("RINGSCOPE_JSONL_INTERVAL", "jsonl_interval"),
     ("RINGSCOPE_SLOW_MS", "slow_ms"),
     ("RINGSCOPE_GPU_LATENCY", "gpu_latency"),
+    ("RINGSCOPE_REPRO", "repro"),
 ];
 
 /// Whether metrics are written at all, where nothing says where to.

@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) jsonl_interval: Option<Duration>,
     pub(crate) slow: Option<Duration>,
     pub(crate) gpu_latency: Option<bool>,
+    pub(crate) repro: Option<bool>,
     pub(crate) metadata: Vec<(String, String)>,
 }
 
@@ -73,6 +74,7 @@ impl Settings {
             }
             "slow_ms" => values::duration(text, 1e-3).map(|least| self.slow = Some(least)),
             "gpu_latency" => values::yes_or_no(text).map(|yes| self.gpu_latency = Some(yes)),
+            "repro" => values::yes_or_no(text).map(|yes| self.repro = Some(yes)),
             _ => Err("there is no such setting".to_owned()),
         };
         if let Err(why) = taken {
@@ -103,6 +105,7 @@ impl Settings {
         config.output.jsonl = self.jsonl.or(config.output.jsonl.take());
         config.output.jsonl_interval = self.jsonl_interval.or(config.output.jsonl_interval);
         config.output.slow = self.slow.or(config.output.slow);
+        config.output.repro = self.repro.unwrap_or(config.output.repro);
         config.metadata.extend(self.metadata);
         match self.mode {
             Some(Mode::KeepLast { window, cap_bytes }) => builder.keep_last(window, cap_bytes),
@@ -173,8 +176,8 @@ fn without_what_is_missing(settings: &Settings) {
     if cfg!(feature = "off") {
         return warn("built with the feature `off`, so nothing is recorded".to_owned());
     }
-    if (settings.console == Some(true) || settings.jsonl.is_some()) && !cfg!(feature = "exporters")
-    {
+    let wanted = [settings.console, settings.repro].contains(&Some(true));
+    if (wanted || settings.jsonl.is_some()) && !cfg!(feature = "exporters") {
         warn("built without the feature `exporters`, so nothing is exported".to_owned());
     } else if settings.jsonl_interval.is_some() && !cfg!(feature = "statistics") {
         warn("built without the feature `statistics`, so no rows are written".to_owned());

@@ -18,7 +18,7 @@ use ringscope::{
         MetricExporter,
     },
     init_from_env, span,
-    vocabulary::{CacheHit, CorrelationId, KernelCompleted},
+    vocabulary::{CacheHit, CallException, CorrelationId, KernelCompleted},
 };
 
 use crate::child::{Scene, child};
@@ -428,6 +428,37 @@ fn json_lines_that_cannot_be_written_are_a_warning_and_the_recording_goes_on() {
     assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
     assert!(end.said("summary").contains(&format!("exporter {why}")), "{}", end.said("summary"));
     assert_eq!(end.trace().named("outer").len(), 1);
+}
+
+#[test]
+fn an_error_that_says_what_was_called_becomes_a_script_beside_the_trace() {
+    let end = child(|scene: &Scene| {
+        std::env::set_current_dir(scene.path("")).unwrap();
+        let recorder = init_from_env().expect("it was asked for");
+        let _outer = span!("outer");
+        error!("no script can be made of this");
+        let exception = CallException::new().kind("JSONDecodeError").payload("Expecting value");
+        let exception = exception.library("json").function("loads");
+        exception.arguments(r#"["[1, "]"#).record();
+        exception.arguments("[1, ").record();
+        exception.library("math").function("sqrt").arguments("[-1]").record();
+        let summary = recorder.finish().unwrap();
+        assert!(notes(&summary).is_empty(), "{summary}");
+    });
+    let end = end.environment("RINGSCOPE_TRACE", "run.trace").environment("RINGSCOPE_REPRO", "1");
+    let end = end.run().succeeded();
+    assert_eq!(end.files(".py"), ["run.error-1.py", "run.error-2.py"]);
+    let script = fs::read_to_string(end.path("run.error-1.py")).unwrap();
+    assert!(
+        script.contains("# call.exception: JSONDecodeError\n# Expecting value\n# in run.trace, ")
+    );
+    assert!(script.contains("\n# within outer\n"), "{script}");
+    let Ok(python) = std::process::Command::new("python3").arg(end.path("run.error-2.py")).output()
+    else {
+        return eprintln!("skipped: there is no python3 here");
+    };
+    let said = String::from_utf8_lossy(&python.stderr);
+    assert!(!python.status.success() && said.contains("ValueError"), "{said}");
 }
 
 #[cfg(target_os = "linux")]
