@@ -78,6 +78,8 @@ mod raw_content;
 mod raw_slot;
 mod reader;
 mod record;
+#[cfg(feature = "repro")]
+pub mod repro;
 mod sealing;
 mod slots;
 mod tracks;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Error, Recorder, rules::Rules};
+use crate::{Error, Level, Recorder, rules::Rules};
 
 /// The smallest flight-recorder area that can hold a few chunks.
 const SMALLEST_CAP: u64 = 4 << 20;
@@ -46,6 +46,23 @@ pub(crate) struct Config {
     pub(crate) on_fatal_signal: bool,
     pub(crate) busy_tick: Duration,
     pub(crate) idle_tick: Duration,
+    pub(crate) level: Option<Level>,
+    pub(crate) gpu_latency: bool,
+    #[cfg_attr(not(feature = "exporters"), allow(dead_code))]
+    pub(crate) output: Output,
+}
+
+/// What is exported as it happens.
+#[cfg_attr(not(feature = "exporters"), allow(dead_code))]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) console: bool,
+    pub(crate) jsonl: Option<PathBuf>,
+    pub(crate) jsonl_interval: Option<Duration>,
+    /// From when on a span is slow.
+    pub(crate) slow: Option<Duration>,
+    /// Whether failures become scripts.
+    pub(crate) repro: bool,
 }
 
 /// Sets up a [`Recorder`]. Every setting has a default that suits most programs.
@@ -100,6 +117,9 @@ impl Default for Builder {
                 on_fatal_signal: true,
                 busy_tick: Duration::from_micros(200),
                 idle_tick: Duration::from_millis(100),
+                level: None,
+                gpu_latency: true,
+                output: Output::default(),
             },
         }
     }
@@ -241,6 +261,57 @@ impl Builder {
         self.config.busy_tick = busy;
         self.config.idle_tick = idle.max(busy);
         self
+    }
+
+    /// Whether work of devices is recorded, which may be dear to measure:
+    /// [`gpu_latency`](crate::gpu_latency) tells those who would measure it. Default: yes.
+    pub fn gpu_latency(mut self, yes: bool) -> Self {
+        self.config.gpu_latency = yes;
+        self
+    }
+
+    /// Writes one line an event on standard error. Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn console(mut self, yes: bool) -> Self {
+        self.config.output.console = yes;
+        self
+    }
+
+    /// Writes one line of JSON an event to this file; see
+    /// [`JsonlExporter`](crate::handlers::JsonlExporter). Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn jsonl(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.output.jsonl = Some(path.into());
+        self
+    }
+
+    /// Writes rows of latency and of memory at this interval, to files beside
+    /// those of [`jsonl`](Self::jsonl), which has to be given. Default: no.
+    #[cfg(feature = "statistics")]
+    pub fn jsonl_interval(mut self, every: Duration) -> Self {
+        self.config.output.jsonl_interval = Some(every);
+        self
+    }
+
+    /// Warns on standard error of spans that take at least this long. Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn warn_when_slower(mut self, least: Duration) -> Self {
+        self.config.output.slow = Some(least);
+        self
+    }
+
+    /// Writes a Python script beside the trace for every error that carries
+    /// `function`, and `library`, `module` and `arguments` (JSON) as far as they are needed:
+    /// `run.error-1.py` and so on, up to 100. `analyze repro` makes the same later. Default: no.
+    #[cfg(feature = "exporters")]
+    pub fn repro_scripts(mut self, yes: bool) -> Self {
+        self.config.output.repro = yes;
+        self
+    }
+
+    /// The level from `RINGSCOPE_LEVEL` or `ringscope.toml`, for a subscriber of `tracing`.
+    pub fn level(&self) -> Option<Level> {
+        self.config.level
     }
 
     /// Creates the file and starts recording.

@@ -318,13 +318,24 @@ extern "C" fn in_forked_child() {
     }
 }
 
+thread_local! {
+    /// Whether panics of this thread are somebody else's business.
+    static UNRECORDED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// For the threads of exporters: their panics are theirs, and not the program's.
+#[cfg(feature = "exporters")]
+pub(crate) fn panics_here_are_not_recorded() {
+    UNRECORDED.set(true);
+}
+
 /// Records panics from now on, beside what the program does about them.
 pub(crate) fn hook_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if is_recording_process() && crate::recorder::records_panics() {
+            if !UNRECORDED.get() && is_recording_process() && crate::recorder::records_panics() {
                 record_panic(info);
             }
             previous(info);

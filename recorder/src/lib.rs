@@ -43,14 +43,23 @@
 //! | feature | adds |
 //! |---|---|
 //! | `attribute` | `#[ringscope::instrument]`, a span around a function |
+//! | `config` | settings from `ringscope.toml`, beside those of the environment |
+//! | `exporters` | [`handlers`]: watching events as they happen |
+//! | `statistics` | [`statistics`]: rolling figures in process, and rows of them at an interval |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;
 mod error;
 mod fields;
+#[cfg(feature = "exporters")]
+pub mod handlers;
 mod macros;
 mod rules;
+mod settings;
+#[cfg(feature = "statistics")]
+pub mod statistics;
 mod summary;
+pub mod vocabulary;
 
 // The whole recorder, or an empty one with the same front door.
 #[cfg(not(feature = "off"))]
@@ -68,8 +77,15 @@ mod recorder;
 #[cfg(not(feature = "off"))]
 mod rendezvous;
 
+#[cfg(not(feature = "off"))]
+use hot::metric;
 #[cfg(feature = "off")]
-pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};
+use off::metric;
+
+#[cfg(feature = "off")]
+pub use off::{
+    AsyncSpan, CallSite, DeviceQueue, Name, Recorder, Span, SpanWith, ThreadHandle, register_thread,
+};
 #[cfg(feature = "off")]
 #[doc(hidden)]
 pub use off::{Key, NO_VALUE, record_point};
@@ -77,6 +93,8 @@ pub use off::{Key, NO_VALUE, record_point};
 pub use {
     hot::async_span::AsyncSpan,
     hot::call_site::CallSite,
+    hot::name::Name,
+    hot::queues::DeviceQueue,
     hot::ring_pool::{ThreadHandle, register_thread},
     hot::span::{Span, SpanWith},
     recorder::Recorder,
@@ -91,9 +109,18 @@ pub use {
 pub use config::Builder;
 pub use error::Error;
 pub use fields::IntoValue;
-pub use ringscope_format::{Kind, LostCause, SkipCause, Value};
+pub use metric::gpu_latency;
+pub use ringscope_format::{Kind, LostCause, SkipCause, Status, Value};
 pub use rules::{Action, Rule, RuleError, Rules};
+pub use settings::{Level, init_from_env};
 pub use summary::{Problem, Summary};
+pub use vocabulary::MetricEvent;
+
+/// For [`metric_kind!`].
+#[doc(hidden)]
+pub mod __metric {
+    pub use crate::metric::{Timed, end_span, is_on, record_point};
+}
 
 #[cfg(feature = "attribute")]
 pub use ringscope_attribute::instrument;

@@ -9,6 +9,8 @@ use std::{
 
 use ringscope_format::{FileHeader, Layout, Mode, RecordingState};
 
+#[cfg(feature = "exporters")]
+use crate::Problem;
 use crate::{
     Builder, Error, Rules, Summary,
     cold::{
@@ -18,7 +20,7 @@ use crate::{
         shared::{DumpReason, Shared, lock},
     },
     config::Config,
-    hot::{call_site, clock, ring_pool},
+    hot::{call_site, clock, metric, ring_pool},
     last_words,
 };
 
@@ -57,7 +59,7 @@ struct Session {
 #[must_use = "a recording ends when its recorder is dropped"]
 #[derive(Debug)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Recorder {
@@ -76,6 +78,8 @@ impl Recorder {
         }
         let counter = clock::counter();
         let ticks_per_second = clock::nominal_hz(counter);
+        clock::set_rate(ticks_per_second);
+        metric::set_gpu_latency(config.gpu_latency);
         ring_pool::configure(config.ring_records, config.ring_budget);
         last_words::arm(config.on_fatal_signal, config.dump_signal);
         if config.on_panic {
@@ -102,7 +106,10 @@ impl Recorder {
         shared.is_on.store(true, Ordering::Release);
         shared.wake_sealer(); // for its first readings
         *session = Some(Session { shared: Arc::clone(&shared), drain, sealer });
-        Ok(Self { shared })
+        let recorder = Self { shared };
+        #[cfg(feature = "exporters")]
+        recorder.attach_configured();
+        Ok(recorder)
     }
 
     /// Ends the recording: everything that was recorded before this call is in
@@ -235,6 +242,8 @@ fn finish(session: Session) -> Result<Summary, Error> {
     shared.stop_drain.store(true, Ordering::Release);
     shared.wake_drain();
     let remains = drain.join();
+    #[cfg(feature = "exporters")]
+    lock(&shared.problems).extend(shared.handlers.end().into_iter().map(Problem::Exporter));
     shared.stop_sealer.store(true, Ordering::Release);
     shared.wake_sealer();
     let sealer = sealer.join();

@@ -20,6 +20,8 @@ pub enum Problem {
     CannotRotate(String),
     /// A line of the control file was not understood.
     ControlFile(String),
+    /// An exporter was dropped, or was too slow for some events.
+    Exporter(String),
     /// A finished file could not be made compact; it is complete all the same.
     NotCompacted(String),
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Problem {
             Problem::FileTruncated => f.write_str("the trace was truncated by another process"),
             Problem::DumpFailed(why) => write!(f, "a dump could not be written: {why}"),
             Problem::CannotRotate(why) => write!(f, "the next file could not be created: {why}"),
+            Problem::Exporter(why) => write!(f, "exporter {why}"),
             Problem::ControlFile(why) => write!(f, "control file: {why}"),
             Problem::NotCompacted(why) => write!(f, "the trace could not be made compact: {why}"),
         }

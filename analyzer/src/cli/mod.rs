@@ -72,6 +72,8 @@ enum Command {
     Info(report::info::Args),
     /// Whether the file is whole: damage, loss, clock; exits with 1 if it is damaged
     Check(report::check::Args),
+    /// A script that repeats an error, from the library, function and arguments that it carries
+    Repro(report::repro::Args),
     /// The trace in the form of another tool: Perfetto, Chrome, pprof, OpenTelemetry, Parquet, CSV and more
     Export(crate::export::Args),
     #[command(flatten)]
@@ -131,6 +133,7 @@ impl Cli {
                 (common, document)
             }
             Command::Diff(args) => return crate::diff::command::run(&args),
+            Command::Repro(args) => return report::repro::run(&args),
             Command::Export(args) => return crate::export::run(args),
             Command::Edit(command) => return command.run(),
             Command::Import(args) => {

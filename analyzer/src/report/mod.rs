@@ -15,6 +15,7 @@ pub mod overview;
 mod own_cost;
 #[cfg(feature = "sql")]
 pub mod queries;
+pub mod repro;
 pub mod slow;
 pub mod spans;
 mod stragglers;

@@ -53,6 +53,8 @@ enum Section {
     Memory,
     /// Counters and gauges
     Counters,
+    /// What happened at an instant, by name
+    Events,
     /// What went wrong
     Errors,
     /// What was open when the recording ended
@@ -118,7 +120,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     Ok((context.common, document))
 }
 
-/// Memory, counters and errors.
+/// Memory, counters, events and errors.
 #[cfg(feature = "sql")]
 fn points(
     context: &Context,
@@ -139,13 +141,14 @@ fn points(
     asked: &[Section],
 ) -> Result<Vec<(Section, Vec<Part>)>> {
     if asked.iter().any(|section| QUERIES.contains(section)) {
-        eprintln!("analyze: built without SQL, so without memory, counters and errors");
+        eprintln!("analyze: built without SQL, so without memory, counters, events and errors");
     }
     Ok(Vec::new())
 }
 
 /// The sections that are queries.
-const QUERIES: [Section; 3] = [Section::Memory, Section::Counters, Section::Errors];
+const QUERIES: [Section; 4] =
+    [Section::Memory, Section::Counters, Section::Events, Section::Errors];
 
 fn headers(context: &Context) -> Vec<Part> {
     let one = context.traces.list.len() == 1;

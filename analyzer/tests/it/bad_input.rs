@@ -231,6 +231,7 @@ fn check_goes_on_after_a_file_that_it_cannot_read() {
 
 #[test]
 fn figures_of_a_sample_are_said_to_be_of_a_sample() {
+    let _one_at_a_time = making::RECORDING.lock();
     let dir = tempdir().unwrap();
     let path = dir.path().join("run.trace");
     let recorder = ringscope::Recorder::builder().path(&path).rules("token=1/10".parse().unwrap());

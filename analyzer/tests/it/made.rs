@@ -18,6 +18,7 @@ pub(crate) struct Made {
 }
 
 /// A trace in a directory that goes away with it.
+#[derive(Debug)]
 pub(crate) struct Finished {
     _dir: tempfile::TempDir,
     pub(crate) path: PathBuf,
@@ -86,6 +87,17 @@ pub(crate) fn analyze(arguments: &[&str], trace: &Path) -> Output {
 }
 
 impl Finished {
+    /// What the recorder itself writes while `record` runs.
+    pub(crate) fn recorded(record: impl FnOnce()) -> Self {
+        let _one_at_a_time = crate::making::RECORDING.lock();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.trace");
+        let recorder = ringscope::Recorder::builder().path(&path).start().unwrap();
+        record();
+        recorder.finish().unwrap();
+        Self { _dir: dir, path }
+    }
+
     /// What it prints; it has to end well.
     pub(crate) fn output(&self, arguments: &[&str]) -> String {
         let output = analyze(arguments, &self.path);

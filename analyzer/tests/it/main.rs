@@ -51,6 +51,9 @@ mod overview;
 #[cfg(target_os = "linux")]
 mod progress;
 mod protobuf;
+#[cfg(feature = "sql")]
+mod recorded;
+mod repro;
 mod round_trip;
 mod self_time;
 mod slow;

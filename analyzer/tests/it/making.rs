@@ -4,6 +4,9 @@ use std::{fs::File, io::BufWriter, path::Path};
 
 use ringscope_format::{FileHeader, Kind, Record, TraceWriter, TrackKind};
 
+/// One recording at a time in a process: tests that record take this first.
+pub(crate) static RECORDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 pub(crate) type Writer = TraceWriter<BufWriter<File>>;
 
 /// A header whose ticks are nanoseconds.

@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn new_chunks_push_out_the_oldest_they_overlap() {
         let mut area = area(100);
-        assert_eq!(put(&mut area, 40, 1), []);
-        assert_eq!(put(&mut area, 40, 2), []);
+        assert_eq!(put(&mut area, 40, 1), [0_u64; 0]);
+        assert_eq!(put(&mut area, 40, 2), [0_u64; 0]);
         assert_eq!(put(&mut area, 30, 3), [1], "goes to the start");
         assert_eq!(put(&mut area, 30, 4), [2]);
         assert_eq!(area.kept.iter().map(|kept| kept.events).collect::<Vec<_>>(), [3, 4]);

@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) problems: Mutex<Vec<Problem>>,
     pub(crate) drain_thread: OnceLock<Thread>,
     pub(crate) sealer_thread: OnceLock<Thread>,
+    #[cfg(feature = "exporters")]
+    pub(crate) handlers: crate::handlers::Handlers,
 }
 
 /// What the drain saw.
@@ -118,6 +120,8 @@ impl Shared {
             problems: Mutex::new(Vec::new()),
             drain_thread: OnceLock::new(),
             sealer_thread: OnceLock::new(),
+            #[cfg(feature = "exporters")]
+            handlers: Default::default(),
         }
     }
 

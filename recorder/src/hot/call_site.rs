@@ -210,6 +210,27 @@ impl CallSite {
         self.keys
     }
 
+    /// Gives the keys their numbers, of a site that only has keys.
+    #[inline(always)]
+    pub(crate) fn intern_keys(&'static self) {
+        if self.keys.first().is_some_and(|key| key.id() == 0) {
+            self.intern_keys_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn intern_keys_now(&'static self) {
+        unless_reentered(|| {
+            names::with(|names| {
+                // The first one last, and with release: who finds it finds all.
+                for key in self.keys.iter().rev() {
+                    key.id.store(names.intern(key.text), Release);
+                }
+            });
+        });
+    }
+
     /// Decides for a site whose state says [`LOOK_CLOSER`].
     #[cold]
     pub(crate) fn look_closer(&'static self) -> Verdict {
@@ -253,7 +274,10 @@ impl CallSite {
                 key.id.store(names.intern(key.text), Relaxed);
             }
             let id = names.intern(self.name);
-            names.add_call_site(id, self.file, self.module, self.line);
+            // Kinds of the vocabulary are recorded in many places, and have none of their own.
+            if !self.file.is_empty() {
+                names.add_call_site(id, self.file, self.module, self.line);
+            }
             id
         });
         self.name_id.store(id, Relaxed);

@@ -16,7 +16,13 @@
 
 #![allow(unsafe_code)] // counter reads and clock_gettime
 
-use std::sync::LazyLock;
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use ringscope_format::{ClockPair, Counter};
 
@@ -132,6 +138,22 @@ pub(crate) fn nominal_hz(counter: Counter) -> u64 {
     let elapsed_ns = (last.mono_ns - first.mono_ns).max(1) as u128;
     let elapsed_ticks = u128::from(last.tick_before.wrapping_sub(first.tick_before));
     (elapsed_ticks * 1_000_000_000 / elapsed_ns) as u64
+}
+
+/// Ticks per nanosecond, in units of 2^-32; 0 until something is recorded.
+static RATE: AtomicU64 = AtomicU64::new(0);
+
+/// From now on [`in_ticks`] converts by this.
+pub(crate) fn set_rate(ticks_per_second: u64) {
+    let rate = (u128::from(ticks_per_second) << 32) / 1_000_000_000;
+    RATE.store(u64::try_from(rate).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// A duration in ticks, as well as the nominal frequency allows.
+pub(crate) fn in_ticks(duration: Duration) -> u64 {
+    let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let ticks = (u128::from(ns) * u128::from(RATE.load(Ordering::Relaxed))) >> 32;
+    u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
 /// CPU time that the calling thread has used.

@@ -194,8 +194,13 @@ pub(crate) fn wake_for_new_threads(drain: Option<Thread>) {
 
 fn describe_this_thread(is_recorder: bool) -> Owner {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
-    let track = NEXT_TRACK.fetch_add(1, Ordering::Relaxed);
+    let track = next_track();
     Owner { track, os_id: os_thread_id(), name, is_recorder }
+}
+
+/// The number of a new line of time; none is given out twice.
+pub(crate) fn next_track() -> u32 {
+    NEXT_TRACK.fetch_add(1, Ordering::Relaxed)
 }
 
 #[cfg(target_os = "linux")]

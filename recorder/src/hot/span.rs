@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{Ordering::Acquire, fence},
 };
 
-use ringscope_format::{Kind, LostCause, Record, SkipCause, Status, Value};
+use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value};
 
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
@@ -146,6 +146,19 @@ impl Span {
         push_and_leave(lane, start, duration, names, tags);
     }
 
+    /// Ends the span with more to say. Dropping it then does nothing more.
+    #[inline(always)]
+    pub(crate) fn close_wide(&mut self, fields: &[(u32, Value<'_>)], links: &[Link]) {
+        let Some(lane) = take_lane(&mut self.lane) else { return };
+        if self.needs_closer_look(lane) {
+            return close_wide_closer(lane, self, fields, links);
+        }
+        let end = clock::hardware_ticks();
+        let words = span_words(self.start, end, self.names, self.place, self.status);
+        lane.push_wide(bytemuck::cast(words), fields, links);
+        lane.in_flight.leave(self.place);
+    }
+
     /// Whether a rule decides at the end, or the lane is not this thread's any
     /// more. One comparison: `names` with the bit set, or with another track.
     #[inline(always)]
@@ -172,6 +185,13 @@ impl Drop for Span {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Takes a span's lane away: dropping the span then has nothing left to do.
+#[inline(always)]
+fn take_lane(lane: &mut *const Lane) -> Option<&'static Lane> {
+    // SAFETY: null, or a lane, and lanes live for ever.
+    unsafe { std::mem::replace(lane, ptr::null()).as_ref() }
 }
 
 /// First use of the site or the thread, or a rule to follow. Null if nothing is to be recorded.
@@ -221,12 +241,17 @@ fn close_closer(
     status: Status,
 ) {
     let span = Span { lane, site, start, names, place, status, not_send: PhantomData };
-    close_wide_closer(lane, &ManuallyDrop::new(span), &[]);
+    close_wide_closer(lane, &ManuallyDrop::new(span), &[], &[]);
 }
 
 #[cold]
 #[inline(never)]
-fn close_wide_closer(lane: &'static Lane, span: &Span, fields: &[(u32, Value<'_>)]) {
+fn close_wide_closer(
+    lane: &'static Lane,
+    span: &Span,
+    fields: &[(u32, Value<'_>)],
+    links: &[Link],
+) {
     let end = clock::ticks();
     let names = span.names & !u64::from(LOOK_CLOSER);
     let depth = span.place.min(255);
@@ -239,7 +264,7 @@ fn close_wide_closer(lane: &'static Lane, span: &Span, fields: &[(u32, Value<'_>
     if (0..span.site.at_least() as i64).contains(&(record.value as i64)) {
         lane.skip(SkipCause::TooShort);
     } else {
-        lane.push_wide(record, fields, &[]);
+        lane.push_wide(record, fields, links);
     }
     lane.in_flight.leave(span.place);
 }
@@ -317,19 +342,7 @@ impl<const N: usize> std::ops::DerefMut for SpanWith<'_, N> {
 impl<const N: usize> Drop for SpanWith<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
-        // The inner guard drops after this, and then has nothing left to do.
-        let lane = self.span.lane;
-        self.span.lane = ptr::null();
-        // SAFETY: null, or a lane, and lanes live for ever.
-        let Some(lane) = (unsafe { lane.as_ref() }) else { return };
-        let span = &self.span;
-        if span.needs_closer_look(lane) {
-            return close_wide_closer(lane, span, &self.fields);
-        }
-        let end = clock::hardware_ticks();
-        let words = span_words(span.start, end, span.names, span.place, span.status);
-        lane.push_wide(bytemuck::cast(words), &self.fields, &[]);
-        lane.in_flight.leave(span.place);
+        self.span.close_wide(&self.fields, &[]);
     }
 }
 

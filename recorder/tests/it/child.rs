@@ -7,6 +7,7 @@
 
 use std::{
     env,
+    ffi::{OsStr, OsString},
     fmt::Display,
     fs::{self, File, OpenOptions},
     io::Write,
@@ -64,7 +65,7 @@ impl Scene {
 /// A scenario that is ready to run.
 pub(crate) struct Child {
     test: String,
-    environment: Vec<(String, String)>,
+    environment: Vec<(String, OsString)>,
     dir: TempDir,
 }
 
@@ -112,7 +113,14 @@ impl Child {
     }
 
     pub(crate) fn environment(mut self, key: &str, value: impl Display) -> Self {
-        self.environment.push((key.to_owned(), value.to_string()));
+        self.environment.push((key.to_owned(), value.to_string().into()));
+        self
+    }
+
+    /// A variable that need not be text.
+    pub(crate) fn environment_bytes(mut self, key: &str, value: &[u8]) -> Self {
+        use std::os::unix::ffi::OsStrExt;
+        self.environment.push((key.to_owned(), OsStr::from_bytes(value).to_owned()));
         self
     }
 

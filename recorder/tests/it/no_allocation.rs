@@ -9,7 +9,11 @@ use std::{
 };
 
 use ringscope::{
-    CallSite, Rules, ThreadHandle, async_span, counter, error, event, gauge, register_thread, span,
+    CallSite, DeviceQueue, MetricEvent, Rules, ThreadHandle, async_span, counter, error, event,
+    gauge, name, record_metric, register_thread, span, structure_span,
+    vocabulary::{
+        Call, CallException, CorrelationId, KernelCompleted, KernelDispatched, PoolDepth, Structure,
+    },
 };
 
 use crate::child::child;
@@ -64,6 +68,38 @@ fn everything(thread: &ThreadHandle, named: &'static CallSite, i: u64) {
     error!("error", reason = "none");
     counter!("counter", 1_u64);
     gauge!("gauge", 0.25, i = i);
+}
+
+/// Each way of recording the vocabulary, once: 9 events.
+fn vocabulary(kernel: &'static CallSite, queue: &'static DeviceQueue, i: u64) {
+    let request = CorrelationId::random();
+    let _working = request.enter();
+    let _workflow = structure_span!(Structure::Workflow, "workflow", request);
+    let mut stage = structure_span!(Structure::Stage, "stage");
+    stage.exception("IoError", "a payload of several slots: no such file or directory");
+    let mut call = Call::new().function(name!("embed")).span();
+    call.set(|call| call.queue(Duration::from_nanos(i)).result("done"));
+    record_metric!(MetricEvent::Allocate { bytes: i, kind: name!("scratch"), device: 0 });
+    CallException::new().kind("ValueError").arguments("[1, 2, 3]").record();
+    PoolDepth::new().depth(i).pool("python").record();
+    let link = KernelDispatched::new().kernel(kernel).groups([8, 8, 1]).record();
+    KernelCompleted::new().kernel(kernel).queue(queue).link(link).backend(name!("cpu")).record();
+}
+
+#[test]
+fn recording_the_vocabulary_does_not_allocate() {
+    let end = child(|scene| {
+        let (kernel, queue) = (CallSite::named("sdpa"), DeviceQueue::named("GPU 0 queue 0"));
+        does_not_allocate("no recorder yet", |i| vocabulary(kernel, queue, i));
+        let recorder = scene.builder().start().unwrap();
+        does_not_allocate("vocabulary", |i| vocabulary(kernel, queue, i));
+        for rules in ["*=off", "*=1/100", "*=1s"] {
+            recorder.set_rules(rules.parse::<Rules>().unwrap());
+            does_not_allocate(rules, |i| vocabulary(kernel, queue, i));
+        }
+        assert_eq!(recorder.finish().unwrap().produced(), 4 * 2_000 * 9);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
 }
 
 #[track_caller]

@@ -11,6 +11,21 @@ pub fn bare(values: &[u64]) -> u64 {
     sum
 }
 
+#[inline(always)]
+fn vocabulary(sum: u64) {
+    use ringscope::{MetricEvent, name, record_metric, structure_span, vocabulary::*};
+    let _working = CorrelationId::random().enter();
+    let mut stage = structure_span!(Structure::Stage, "stage");
+    stage.exception("none", "nothing");
+    let mut call = Call::new().function(name!("f")).span();
+    call.set(|call| call.result("done"));
+    record_metric!(MetricEvent::Allocate { bytes: sum, kind: "scratch" });
+    TrainingStep::new().step(sum).loss(0.5).record();
+    let kernel = ringscope::CallSite::named("k");
+    let link = KernelDispatched::new().kernel(kernel).record();
+    KernelCompleted::new().kernel(kernel).link(link).record();
+}
+
 #[unsafe(no_mangle)]
 pub fn spanned(values: &[u64]) -> u64 {
     let _span = ringscope::span!("sum", values = values.len(), scale = 1.5, text = "abc");
@@ -25,5 +40,6 @@ pub fn spanned(values: &[u64]) -> u64 {
     }
     let request = ringscope::async_span!("request", size = 7);
     request.end();
+    vocabulary(sum);
     sum
 }

@@ -5,6 +5,7 @@ pub mod caches;
 pub mod calls;
 pub mod counters;
 pub mod errors;
+pub mod events;
 pub mod memory;
 pub mod pool;
 pub mod sql;
@@ -55,20 +56,21 @@ impl Command {
     }
 }
 
-/// Memory, counters and errors for the overview.
+/// Memory, counters, events and errors for the overview.
 ///
 /// More readings than memory can hold are no reason to say nothing about the rest.
-pub(super) fn sections(context: &Context) -> Result<[Vec<Part>; 3]> {
+pub(super) fn sections(context: &Context) -> Result<[Vec<Part>; 4]> {
     let points = match Points::load(context) {
         Ok(points) => points,
         Err(error) => {
-            eprintln!("analyze: memory, counters and errors are left out: {error}");
+            eprintln!("analyze: memory, counters, events and errors are left out: {error}");
             return Ok(Default::default());
         }
     };
     Ok([
         memory::section(context, &points)?,
         counters::section(context, &points)?,
+        events::section(context, &points)?,
         errors::section(context, &points)?,
     ])
 }

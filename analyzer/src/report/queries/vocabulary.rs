@@ -120,8 +120,9 @@ impl Points {
     /// Loads them; an error if they do not fit into memory.
     pub fn load(context: &Context) -> Result<Self> {
         let reports = [&super::memory::REPORT, &super::counters::REPORT, &super::errors::REPORT];
-        let queries = reports.iter().flat_map(|report| report.queries);
-        let sql: Vec<String> = queries.map(|(_, sql)| prepare(sql, &context.common)).collect();
+        let queries = reports.iter().flat_map(|report| report.queries).map(|(_, sql)| *sql);
+        let queries = queries.chain([super::events::EVENTS]);
+        let sql: Vec<String> = queries.map(|sql| prepare(sql, &context.common)).collect();
         let sql: Vec<&str> = sql.iter().map(String::as_str).collect();
         let scope = Scope { kinds: |kind| kind.is_point(), failed: true, ..Scope::NONE };
         Database::load(context, &sql, &scope).map(Self)

@@ -136,6 +136,8 @@ pub(crate) struct Drain {
     lanes: Vec<&'static Lane>,
     seen: Vec<Seen>,
     names_written: u32,
+    /// The slot that last had the queues of devices described, and how many those were.
+    queues_described: (u64, u32),
     losses: Vec<Loss>,
     vitals: Vitals,
     edition: u64,
@@ -156,6 +158,8 @@ pub(crate) struct Drain {
     entries: Vec<Entry>,
     bytes: Vec<u8>,
     spans: Vec<OpenSpan>,
+    #[cfg(feature = "exporters")]
+    feed: crate::handlers::Feed,
 }
 
 impl Drain {
@@ -175,6 +179,7 @@ impl Drain {
             lanes: Vec::new(),
             seen: Vec::new(),
             names_written: names_in_file,
+            queues_described: (0, 0),
             losses: Vec::new(),
             vitals: Vitals::default(),
             edition: 1,
@@ -192,6 +197,8 @@ impl Drain {
             entries: Vec::new(),
             bytes: Vec::new(),
             spans: Vec::new(),
+            #[cfg(feature = "exporters")]
+            feed: Default::default(),
         };
         drain.meet_lanes();
         for (lane, seen) in drain.lanes.iter().zip(&mut drain.seen) {
@@ -393,42 +400,67 @@ impl Drain {
     /// Step 3. Returns false if there was no room for everything.
     fn write_events(&mut self, now: u64) -> bool {
         for index in 0..self.lanes.len() {
-            let lane = self.lanes[index];
-            while self.seen[index].available > 0 {
-                if !self.describe_track(index, now) {
-                    return false;
-                }
-                let seen = &mut self.seen[index];
-                // `describe_track` left room for at least one whole event.
-                let Some(slot) = &mut self.slot else { return false };
-                let Ok(chunk) = lane.consumer().read_chunk(seen.available) else { break };
-                let (first, second) = chunk.as_slices();
-                // The ring holds whole events; only a cut for lack of room can split one.
-                let take = whole_events(first, second, slot.writer.room());
-                let (first, second) = split(first, second, take);
-                let slots = count_slots(first) + count_slots(second);
-                let events = take - slots;
-                slot.writer.push_events(lane.index, now, events as u32, first, second);
-                if !self.shared.config.triggers.is_empty() {
-                    let slowest = self.slow.slowest(&self.shared, first, second);
-                    if let Some((name, ticks)) = slowest {
-                        let slow_span = SlowSpan { name, ticks, seen_at: now };
-                        lock(&self.shared.slow_span).get_or_insert(slow_span);
-                        self.shared.wake_sealer();
-                    }
-                }
-                chunk.commit(take);
-                let stored = if lane.owner().is_recorder {
-                    &mut self.vitals.own
-                } else {
-                    &mut self.vitals.stored
-                };
-                *stored += events as u64;
-                self.vitals.stored_slots += slots as u64;
-                seen.available -= take;
+            let stored = self.write_events_of(index, now);
+            #[cfg(feature = "exporters")]
+            self.feed_exporters(index);
+            if !stored {
+                return false;
             }
         }
         true
+    }
+
+    fn write_events_of(&mut self, index: usize, now: u64) -> bool {
+        let lane = self.lanes[index];
+        while self.seen[index].available > 0 {
+            if !self.describe_track(index, now) {
+                return false;
+            }
+            let seen = &mut self.seen[index];
+            // `describe_track` left room for at least one whole event.
+            let Some(slot) = &mut self.slot else { return false };
+            let Ok(chunk) = lane.consumer().read_chunk(seen.available) else { break };
+            let (first, second) = chunk.as_slices();
+            // The ring holds whole events; only a cut for lack of room can split one.
+            let take = whole_events(first, second, slot.writer.room());
+            let (first, second) = split(first, second, take);
+            let slots = count_slots(first) + count_slots(second);
+            let events = take - slots;
+            slot.writer.push_events(lane.index, now, events as u32, first, second);
+            if !self.shared.config.triggers.is_empty() {
+                let slowest = self.slow.slowest(&self.shared, first, second);
+                if let Some((name, ticks)) = slowest {
+                    let slow_span = SlowSpan { name, ticks, seen_at: now };
+                    lock(&self.shared.slow_span).get_or_insert(slow_span);
+                    self.shared.wake_sealer();
+                }
+            }
+            #[cfg(feature = "exporters")]
+            if self.shared.handlers.are_watching() {
+                self.feed.take(first, second, events);
+            }
+            chunk.commit(take);
+            let stored = if lane.owner().is_recorder {
+                &mut self.vitals.own
+            } else {
+                &mut self.vitals.stored
+            };
+            *stored += events as u64;
+            self.vitals.stored_slots += slots as u64;
+            seen.available -= take;
+        }
+        true
+    }
+
+    /// Hands on what was just written of a lane, with the spans that were open when
+    /// its ring was looked at.
+    #[cfg(feature = "exporters")]
+    fn feed_exporters(&mut self, index: usize) {
+        let (lane, seen) = (self.lanes[index], &self.seen[index]);
+        if seen.view != DrainView::Absent {
+            let listed = (seen.depth as usize).min(LISTED_FRAMES);
+            self.feed.send(&self.shared.handlers, lane.owner(), &seen.frames[..listed]);
+        }
     }
 
     /// Hands the slot over if somebody asked for it, or if it is old.
@@ -488,6 +520,7 @@ impl Drain {
         crate::crash_point("file-left");
         self.file = next.file;
         self.names_written = next.names_in_file;
+        self.queues_described = (0, 0);
         self.next_pair = 0;
         for seen in &mut self.seen {
             (seen.version_in_file, seen.edition, seen.described_in) = (None, 0, 0);

@@ -10,6 +10,7 @@ use crate::hot::{
     clock,
     names::{self, Entry},
     ownership::DrainView,
+    queues,
 };
 
 /// Name entries written in one batch; even the longest fit into a slot.
@@ -80,7 +81,13 @@ impl Drain {
             let Some(slot) = self.slot_with_room(WIDEST) else { return false };
             let sequence = slot.sequence;
             if self.seen[index].described_in == sequence {
-                return true;
+                if self.queues_described == (sequence, queues::count()) {
+                    return true;
+                }
+                if !self.describe_queues(now) {
+                    return false;
+                }
+                continue;
             }
             let track = self.seen[index].track;
             if !self.write_track(index, track, now) {
@@ -88,6 +95,25 @@ impl Drain {
             }
             self.seen[index].described_in = self.slot.as_ref().map_or(0, |slot| slot.sequence);
         }
+    }
+
+    /// Describes the queues of devices in the open slot; nothing if there are none.
+    fn describe_queues(&mut self, now: u64) -> bool {
+        let count = queues::count();
+        if count > 0 {
+            let mut bytes = std::mem::take(&mut self.bytes);
+            bytes.clear();
+            for queue in queues::all().iter().take(count as usize) {
+                push_track(&mut bytes, queue.track(), TrackKind::GpuQueue, 0, queue.name());
+            }
+            let written = self.write_bytes(BatchKind::Tracks, now, count, &bytes);
+            self.bytes = bytes;
+            if !written {
+                return false;
+            }
+        }
+        self.queues_described = (self.slot.as_ref().map_or(0, |slot| slot.sequence), count);
+        true
     }
 
     fn write_track(&mut self, index: usize, track: u32, now: u64) -> bool {

@@ -3,6 +3,8 @@
 //! Every type is empty and every function does nothing, so that the optimiser
 //! leaves no trace of a span. `tests/off` compares the machine code.
 
+pub(crate) mod metric;
+
 use std::{
     marker::PhantomData,
     path::{Path, PathBuf},
@@ -235,8 +237,78 @@ impl Recorder {
         Err(Error::NotAFlightRecorder)
     }
 
+    /// Drops the exporter: there is nothing to see.
+    #[cfg(feature = "exporters")]
+    pub fn attach(
+        &self,
+        exporter: impl crate::handlers::MetricExporter,
+        _: crate::handlers::ExportFilter,
+    ) -> crate::handlers::ExporterId {
+        drop(exporter);
+        crate::handlers::ExporterId(0)
+    }
+
+    /// None is attached.
+    #[cfg(feature = "exporters")]
+    pub fn detach(&self, _: crate::handlers::ExporterId) -> Option<crate::handlers::ExportReport> {
+        None
+    }
+
+    /// None is attached.
+    #[cfg(feature = "exporters")]
+    pub fn export_report(
+        &self,
+        _: crate::handlers::ExporterId,
+    ) -> Option<crate::handlers::ExportReport> {
+        None
+    }
+
     /// Where the trace would be.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// A name that is never interned.
+#[derive(Debug)]
+pub struct Name;
+
+impl Name {
+    /// A name that is not kept.
+    pub const fn new(_: &'static str) -> Self {
+        Self
+    }
+
+    /// A name that is not kept.
+    #[inline(always)]
+    pub fn of(_: &str) -> &'static Name {
+        &Name
+    }
+
+    /// Nothing is kept.
+    pub fn text(&self) -> &'static str {
+        ""
+    }
+
+    #[inline(always)]
+    pub(crate) fn value(&'static self) -> Value<'static> {
+        NO_VALUE
+    }
+}
+
+/// A line of time on which nothing is shown.
+#[derive(Debug)]
+pub struct DeviceQueue;
+
+impl DeviceQueue {
+    /// A queue that is not kept.
+    #[inline(always)]
+    pub fn named(_: &str) -> &'static DeviceQueue {
+        &DeviceQueue
+    }
+
+    /// Nothing is kept, not even the name.
+    pub fn name(&self) -> &str {
+        ""
     }
 }

@@ -1,0 +1,106 @@
+//! An event as exporters see it.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use ringscope_format::{Kind, Status};
+
+use crate::vocabulary::CorrelationId;
+
+/// Something that happened, with where and in the midst of what.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// Its name.
+    pub name: &'static str,
+    /// A span, an event, an error, a counter, a kernel, ...
+    pub kind: Kind,
+    /// How it ended.
+    pub status: Status,
+    /// The thread or queue it was recorded on.
+    pub track: Arc<str>,
+    /// When it began.
+    pub at: SystemTime,
+    /// How long it took; `None` for what has no duration.
+    pub duration: Option<Duration>,
+    /// The number of a counter or a gauge.
+    pub value: Option<Field>,
+    /// Names of the spans around it, the outermost first. They may not have ended yet.
+    pub path: Vec<&'static str>,
+    /// Keys and values.
+    pub fields: Vec<(&'static str, Field)>,
+    /// The request it was done for.
+    pub request: Option<CorrelationId>,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Field {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A name that was interned.
+    Name(&'static str),
+    /// A duration.
+    Time(Duration),
+    /// A text.
+    Text(String),
+}
+
+impl Event {
+    /// A field by its key.
+    pub fn field(&self, key: &str) -> Option<&Field> {
+        self.fields.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    /// Whether it is an error or a span that failed.
+    pub fn is_error(&self) -> bool {
+        self.kind == Kind::ERROR || self.status == Status::ERROR
+    }
+}
+
+impl Field {
+    /// The text of a text or a name.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Field::Name(text) => Some(text),
+            Field::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number of a number, nanoseconds of a duration.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Field::U64(n) => Some(*n as f64),
+            Field::I64(n) => Some(*n as f64),
+            Field::F64(n) => Some(*n),
+            Field::Time(time) => Some(time.as_nanos() as f64),
+            Field::Bool(_) | Field::Name(_) | Field::Text(_) => None,
+        }
+    }
+}
+
+/// As people read it.
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::U64(n) => write!(f, "{n}"),
+            Field::I64(n) => write!(f, "{n}"),
+            Field::F64(n) => write!(f, "{n}"),
+            Field::Bool(is) => write!(f, "{is}"),
+            Field::Name(text) => f.write_str(text),
+            Field::Time(time) => write!(f, "{time:.2?}"),
+            Field::Text(text) => f.write_str(text),
+        }
+    }
+}

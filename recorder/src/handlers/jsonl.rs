@@ -1,0 +1,242 @@
+//! Events as JSON lines in files that rotate.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use ringscope_format::{Kind, Status};
+
+use super::{Event, ExportError, Field, MetricExporter};
+
+/// Writes one JSON object a line: `at` (UTC), `kind`, `name`, `track`, and where
+/// there are any `path`, `dur_ns`, `value`, `status`, `request`, `fields`.
+///
+/// Buffered; what is in the buffer is written when nothing has come for a moment, at
+/// least once a second. A file that has grown to [`rotate_at`](Self::rotate_at) is
+/// followed by `name.1.jsonl`, `name.2.jsonl` and so on.
+#[derive(Debug)]
+pub struct JsonlExporter {
+    path: PathBuf,
+    out: BufWriter<File>,
+    written: u64,
+    rotate_at: u64,
+    keep: u32,
+    /// Number of the file that is being written.
+    number: u32,
+}
+
+impl JsonlExporter {
+    /// Creates the file, or replaces one that is there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be created.
+    pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let out = BufWriter::with_capacity(1 << 16, open(&path)?);
+        Ok(Self { path, out, written: 0, rotate_at: 256 << 20, keep: u32::MAX, number: 0 })
+    }
+
+    /// How large a file may grow before the next one is begun. Default: 256 MiB.
+    #[must_use]
+    pub fn rotate_at(mut self, bytes: u64) -> Self {
+        self.rotate_at = bytes.max(1);
+        self
+    }
+
+    /// How many files are kept, the one being written among them. Default: all.
+    #[must_use]
+    pub fn keep(mut self, files: u32) -> Self {
+        self.keep = files.max(1);
+        self
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.out.flush()?;
+        let number = self.number + 1;
+        self.out = BufWriter::with_capacity(1 << 16, open(&numbered(&self.path, number))?);
+        (self.number, self.written) = (number, 0);
+        if let Some(oldest) = number.checked_sub(self.keep) {
+            // Somebody may have taken it away already.
+            let _ = fs::remove_file(numbered(&self.path, oldest));
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::create(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("{}: cannot create: {error}", path.display()))
+    })
+}
+
+/// `run.jsonl`, `run.1.jsonl`, ...
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+/// Writes and counts.
+struct Counted<'a, W: Write> {
+    out: &'a mut W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn write_line(out: &mut impl Write, event: &Event) -> io::Result<()> {
+    let at = humantime::format_rfc3339_nanos(event.at);
+    write!(out, "{{\"at\":\"{at}\",\"kind\":")?;
+    match event.kind.name() {
+        Some(kind) => text(out, kind)?,
+        None => text(out, &format!("{:?}", Kind(event.kind.0)))?,
+    }
+    write!(out, ",\"name\":")?;
+    text(out, event.name)?;
+    write!(out, ",\"track\":")?;
+    text(out, &event.track)?;
+    if !event.path.is_empty() {
+        write!(out, ",\"path\":")?;
+        serde_json::to_writer(&mut *out, &event.path)?;
+    }
+    if let Some(duration) = event.duration {
+        write!(out, ",\"dur_ns\":{}", duration.as_nanos())?;
+    }
+    if let Some(number) = &event.value {
+        write!(out, ",\"value\":")?;
+        value(out, number)?;
+    }
+    if event.status != Status::UNKNOWN {
+        write!(out, ",\"status\":\"{:?}\"", event.status)?;
+    }
+    if let Some(request) = event.request {
+        write!(out, ",\"request\":\"{request}\"")?;
+    }
+    for (at, (key, field)) in event.fields.iter().enumerate() {
+        write!(out, "{}", if at == 0 { ",\"fields\":{" } else { "," })?;
+        text(out, key)?;
+        write!(out, ":")?;
+        value(out, field)?;
+    }
+    writeln!(out, "{}", if event.fields.is_empty() { "}" } else { "}}" })
+}
+
+fn text(out: &mut impl Write, text: &str) -> io::Result<()> {
+    Ok(serde_json::to_writer(out, text)?)
+}
+
+/// Durations are nanoseconds; numbers that JSON has no form for are texts.
+fn value(out: &mut impl Write, field: &Field) -> io::Result<()> {
+    match field {
+        Field::U64(n) => write!(out, "{n}"),
+        Field::I64(n) => write!(out, "{n}"),
+        Field::F64(n) if n.is_finite() => Ok(serde_json::to_writer(out, n)?),
+        Field::F64(n) => write!(out, "\"{n}\""),
+        Field::Bool(is) => write!(out, "{is}"),
+        Field::Time(time) => write!(out, "{}", time.as_nanos()),
+        Field::Name(name) => text(out, name),
+        Field::Text(it) => text(out, it),
+    }
+}
+
+impl MetricExporter for JsonlExporter {
+    fn export(&mut self, event: &Event) -> Result<(), ExportError> {
+        if self.written >= self.rotate_at {
+            self.rotate()?;
+        }
+        let mut out = Counted { out: &mut self.out, bytes: 0 };
+        let result = write_line(&mut out, event);
+        self.written += out.bytes;
+        Ok(result?)
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        Ok(self.out.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::vocabulary::CorrelationId;
+
+    fn event() -> Event {
+        Event {
+            name: "decode \"x\"\n",
+            kind: Kind::SPAN,
+            status: Status::ERROR,
+            track: "main".into(),
+            at: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_500_000_000_000_000_001),
+            duration: Some(Duration::from_nanos(1_500)),
+            value: None,
+            path: vec!["generate", "forward"],
+            fields: vec![
+                ("loss", Field::F64(f64::NAN)),
+                ("text", Field::Text("a\u{1}b".into())),
+                ("wait", Field::Time(Duration::from_micros(2))),
+            ],
+            request: Some(CorrelationId::from_u128(0xAB)),
+        }
+    }
+
+    #[test]
+    fn a_line_is_json_whatever_the_texts_are() {
+        let mut line = Vec::new();
+        write_line(&mut line, &event()).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert_eq!(line.lines().count(), 1);
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let expected = serde_json::json!({
+            "at": "2017-07-14T02:40:00.000000001Z", "kind": "span", "name": "decode \"x\"\n",
+            "track": "main", "path": ["generate", "forward"], "dur_ns": 1_500, "status": "error",
+            "request": "000000000000000000000000000000ab",
+            "fields": { "loss": "NaN", "text": "a\u{1}b", "wait": 2_000 },
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn files_rotate_and_old_ones_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.jsonl");
+        let mut exporter = JsonlExporter::create(&path).unwrap().rotate_at(1).keep(2);
+        for _ in 0..4 {
+            exporter.export(&event()).unwrap();
+        }
+        exporter.flush().unwrap();
+        let mut names: Vec<String> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["run.2.jsonl", "run.3.jsonl"]);
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_says_which() {
+        let error = JsonlExporter::create("no/such/directory/run.jsonl").unwrap_err();
+        assert!(error.to_string().starts_with("no/such/directory/run.jsonl: cannot create: "));
+    }
+}

@@ -1,0 +1,251 @@
+//! How the vocabulary is recorded: points, spans and work of devices whose fields
+//! may be absent, with the id of the request that they serve.
+//!
+//! As hot as the rest: nothing allocates, locks or formats. What a thread does
+//! for whom is a thread-local that only this module reads, so plain spans do not
+//! pay for it.
+
+#![allow(unsafe_code)] // the calling thread's lane is a raw pointer
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering, fence},
+    time::Duration,
+};
+
+use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
+
+use crate::hot::{
+    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    clock,
+    lane::Lane,
+    queues::DeviceQueue,
+    ring_pool,
+    span::{Span, count_skip},
+};
+
+/// A kind of metric that can be a span. Made with `metric_kind!`.
+pub trait Timed {
+    /// Its name and keys.
+    fn site() -> &'static CallSite;
+    /// Records the span with the fields as they are now.
+    fn end(&self, span: &mut Span, request: u128);
+}
+
+thread_local! {
+    /// The request that this thread works for; 0 if none.
+    static REQUEST: Cell<u128> = const { Cell::new(0) };
+}
+
+/// The request that this thread works for; 0 if none.
+#[inline]
+pub(crate) fn current_request() -> u128 {
+    REQUEST.get()
+}
+
+/// Changes it, and returns what it was.
+pub(crate) fn replace_request(request: u128) -> u128 {
+    REQUEST.replace(request)
+}
+
+/// Whether anything would come of recording here. True for a site that was never used.
+#[inline(always)]
+pub fn is_on(site: &'static CallSite) -> bool {
+    site.state() != OFF
+}
+
+/// The calling thread's lane and the name to record under, if anything is to be recorded.
+#[inline]
+fn admitted(site: &'static CallSite) -> Option<(&'static Lane, u32)> {
+    let state = site.state();
+    let lane = ring_pool::current();
+    if state == OFF {
+        return None;
+    }
+    if state & LOOK_CLOSER != 0 || lane.is_null() {
+        return admitted_closer(site);
+    }
+    // SAFETY: not null, so it points to a lane, and lanes live for ever.
+    Some((unsafe { &*lane }, state))
+}
+
+#[cold]
+#[inline(never)]
+fn admitted_closer(site: &'static CallSite) -> Option<(&'static Lane, u32)> {
+    let name = match site.look_closer() {
+        // What has no span has no duration that a rule could be about.
+        Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
+        Verdict::Sampled => {
+            count_skip(SkipCause::Sampled);
+            return None;
+        }
+        Verdict::SwitchedOff => {
+            count_skip(SkipCause::SwitchedOff);
+            return None;
+        }
+        Verdict::Nothing => return None,
+    };
+    ring_pool::attach().map(|lane| (lane, name))
+}
+
+/// Puts keys to the values that are there, in front; returns how many.
+#[inline(always)]
+fn keyed<'a, const N: usize>(
+    site: &'static CallSite,
+    values: [Option<Value<'a>>; N],
+) -> ([(u32, Value<'a>); N], usize) {
+    // With the release in `CallSite::apply`: who has seen the site on sees its keys.
+    fence(Ordering::Acquire);
+    let mut fields = [(0, Value::Bool(false)); N];
+    let mut count = 0;
+    for (key, value) in site.keys().iter().zip(values) {
+        if let Some(value) = value {
+            fields[count] = (key.id(), value);
+            count += 1;
+        }
+    }
+    (fields, count)
+}
+
+#[inline(always)]
+fn with_links<R>(request: u128, then: impl FnOnce(&[Link]) -> R) -> R {
+    match request {
+        0 => then(&[]),
+        id => then(&[Link { id, track: 0, role: LinkRole::Request }]),
+    }
+}
+
+/// Records something that has no duration.
+#[inline]
+pub fn record_point<const N: usize>(
+    site: &'static CallSite,
+    kind: Kind,
+    value: Value<'_>,
+    values: [Option<Value<'_>>; N],
+) {
+    let Some((lane, name)) = admitted(site) else { return };
+    let (value_type, bits) = value.to_bits();
+    let record = Record {
+        start: clock::ticks(),
+        value: bits,
+        name,
+        track: lane.track(),
+        link: 0,
+        kind,
+        status: if kind == Kind::ERROR { Status::ERROR } else { Status::UNKNOWN },
+        depth: lane.in_flight.depth().min(255) as u8,
+        shape: Record::shape_of(0, value_type),
+    };
+    let (fields, count) = keyed(site, values);
+    with_links(current_request(), |links| lane.push_wide(record, &fields[..count], links));
+}
+
+/// Ends a span, with the fields that it has.
+#[inline]
+pub fn end_span<const N: usize>(
+    span: &mut Span,
+    site: &'static CallSite,
+    values: [Option<Value<'_>>; N],
+    request: u128,
+) {
+    let (fields, count) = keyed(site, values);
+    with_links(request, |links| span.close_wide(&fields[..count], links));
+}
+
+/// Whether work of devices is recorded.
+static GPU_LATENCY: AtomicBool = AtomicBool::new(true);
+
+/// Whether the recording wants to know how long a device's work took
+/// (`RINGSCOPE_GPU_LATENCY`). Ask before measuring that at a cost, such as a wait for the
+/// device after every kernel; what is recorded regardless is dropped.
+pub fn gpu_latency() -> bool {
+    GPU_LATENCY.load(Ordering::Relaxed)
+}
+
+pub(crate) fn set_gpu_latency(yes: bool) {
+    GPU_LATENCY.store(yes, Ordering::Relaxed);
+}
+
+/// Work of a device: its name, what kind of work, how long it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceWork {
+    pub(crate) name: &'static CallSite,
+    pub(crate) kind: Kind,
+    /// Without one it is on the thread's own track.
+    pub(crate) queue: Option<&'static DeviceQueue>,
+    pub(crate) took: Duration,
+    /// How long ago it ended.
+    pub(crate) ago: Duration,
+    pub(crate) link: u32,
+}
+
+/// Records work that has ended. `keys` are those of the fields, interned by their own site.
+#[inline]
+pub(crate) fn record_work<const N: usize>(
+    work: DeviceWork,
+    keys: &'static CallSite,
+    values: [Option<Value<'_>>; N],
+) {
+    if work.queue.is_some() && !gpu_latency() {
+        return count_skip(SkipCause::SwitchedOff);
+    }
+    let Some((lane, name)) = admitted(work.name) else { return };
+    keys.intern_keys();
+    let took = clock::in_ticks(work.took);
+    let end = clock::ticks().wrapping_sub(clock::in_ticks(work.ago));
+    let record = Record {
+        start: end.wrapping_sub(took),
+        value: took,
+        name,
+        track: work.queue.map_or(lane.track(), DeviceQueue::track),
+        link: work.link,
+        kind: work.kind,
+        status: Status::UNKNOWN,
+        depth: if work.queue.is_some() { 0 } else { lane.in_flight.depth().min(255) as u8 },
+        shape: Record::shape_of(0, ValueType::None),
+    };
+    let (fields, count) = keyed(keys, values);
+    with_links(current_request(), |links| lane.push_wide(record, &fields[..count], links));
+}
+
+/// A number that ties a launch to the work that it caused; never 0.
+#[inline]
+pub(crate) fn next_link() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
+}
+
+/// Ids drawn from one request for randomness.
+const DRAWN: usize = 32;
+
+thread_local! {
+    /// Random ids, and how many of them are left.
+    static IDS: Cell<([u128; DRAWN], usize)> = const { Cell::new(([0; DRAWN], 0)) };
+}
+
+/// A random id; never 0.
+pub(crate) fn random_id() -> u128 {
+    let (mut ids, mut left) = IDS.get();
+    if left == 0 {
+        let mut bytes = [0_u8; DRAWN * 16];
+        if getrandom::fill(&mut bytes).is_err() {
+            return unlikely_id();
+        }
+        ids = bytemuck::cast(bytes);
+        left = DRAWN;
+    }
+    left -= 1;
+    let id = ids[left];
+    // One that was given out must not be found here again.
+    ids[left] = 0;
+    IDS.set((ids, left));
+    id.max(1)
+}
+
+/// Where the system has no randomness to give: an id that is merely unlikely to repeat.
+#[cold]
+fn unlikely_id() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || u128::from(RandomState::new().hash_one(clock::ticks()));
+    (half() << 64 | half()).max(1)
+}

@@ -1,0 +1,124 @@
+//! `ringscope.toml`: the same settings as in the environment, and lines about the run.
+//!
+//! Looked for in the current directory, or where `RINGSCOPE_CONFIG` says.
+
+use std::{collections::BTreeMap, env, fmt, fs, io, path::PathBuf};
+
+use toml::{Spanned, Value};
+
+use super::{Origin, Settings};
+
+const USUAL_NAME: &str = "ringscope.toml";
+/// More than this is not a file of settings.
+const MOST_BYTES: u64 = 1 << 20;
+
+pub(super) fn read(settings: &mut Settings, warn: &mut dyn FnMut(String)) {
+    let asked = env::var_os("RINGSCOPE_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let must_be_there = asked.is_some();
+    let path = asked.unwrap_or_else(|| USUAL_NAME.into());
+    let shown = path.display();
+    match read_text(&path) {
+        Ok(text) => take(&text, &shown, settings, warn),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !must_be_there => {}
+        Err(error) => warn(format!("{shown}: {error}; it is left out")),
+    }
+}
+
+fn read_text(path: &std::path::Path) -> io::Result<String> {
+    if fs::metadata(path)?.len() > MOST_BYTES {
+        return Err(io::Error::other("larger than a file of settings can be"));
+    }
+    fs::read_to_string(path)
+}
+
+fn take(
+    text: &str,
+    path: &dyn fmt::Display,
+    settings: &mut Settings,
+    warn: &mut dyn FnMut(String),
+) {
+    let pairs: BTreeMap<String, Spanned<Value>> = match toml::from_str(text) {
+        Ok(pairs) => pairs,
+        Err(error) => {
+            let line = error.span().map_or(0, |span| line_of(text, span.start));
+            let why = error.message().trim_end_matches('.');
+            return warn(format!("{path}: line {line}: {why}; all of the file is left out"));
+        }
+    };
+    for (key, value) in pairs {
+        let line = line_of(text, value.span().start);
+        let origin = format!("{path}: line {line}: {key}");
+        match value.into_inner() {
+            Value::Table(lines) if key == "metadata" => {
+                let lines = lines.into_iter().map(|(key, value)| (key, in_words(&value)));
+                settings.metadata.extend(lines);
+            }
+            Value::Table(_) | Value::Datetime(_) => {
+                warn(format!("{origin}: there is no such setting; it is left out"));
+            }
+            value => settings.set(&key, &in_words(&value), Origin(&origin), warn),
+        }
+    }
+}
+
+/// As it would be written in the environment.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(is) => is.to_string(),
+        Value::Datetime(when) => when.to_string(),
+        Value::Table(_) => String::new(),
+    }
+}
+
+fn line_of(text: &str, byte: usize) -> usize {
+    1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Action;
+
+    fn taken(text: &str) -> (Settings, Vec<String>) {
+        let (mut settings, mut warnings) = (Settings::default(), Vec::new());
+        take(text, &USUAL_NAME, &mut settings, &mut |what| warnings.push(what));
+        (settings, warnings)
+    }
+
+    #[test]
+    fn settings_are_what_toml_has_for_them() {
+        let (settings, warnings) = taken(
+            "trace = 'run.trace'\nfilter = ['a=off', 'b=1/7']\nconsole = true\nslow_ms = 200\n\
+             jsonl_interval = 2.5\n[metadata]\nmodel = 'tiny'\nlayers = 8\n",
+        );
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(settings.filter.unwrap().action("b"), Action::OneIn(7));
+        assert_eq!(
+            (settings.console, settings.slow),
+            (Some(true), Some(Duration::from_millis(200)))
+        );
+        assert_eq!(settings.jsonl_interval, Some(Duration::from_millis(2_500)));
+        let metadata = [("layers", "8"), ("model", "tiny")];
+        assert_eq!(settings.metadata, metadata.map(|(key, value)| (key.into(), value.into())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line_and_the_rest_is_taken() {
+        let (settings, warnings) =
+            taken("mode = 'fulll'\n\ntracee = 'x'\nlevel = 'info'\n[jsonl]\n");
+        assert_eq!(settings.level, Some(crate::settings::Level::Info));
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert!(
+            warnings.iter().any(|it| it.starts_with("ringscope.toml: line 1: mode = `fulll`: "))
+        );
+        assert!(warnings.iter().any(|it| it.starts_with("ringscope.toml: line 3: tracee = `x`: ")));
+        let (_, warnings) = taken("level = 'info'\nmode = = 3\n");
+        assert!(warnings[0].starts_with("ringscope.toml: line 2: "), "{warnings:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! What can be set from outside the program: by the environment, and with the
+//! feature `config` by a file `ringscope.toml`. What code says goes before the
+//! environment, and the environment before the file.
+//!
+//! Nothing here fails: a value that is not understood is a warning on standard
+//! error that says what would be, and the setting keeps its default.
+
+mod environment;
+#[cfg(feature = "config")]
+mod file;
+mod values;
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use crate::{Action, Builder, Recorder, Rules};
+
+pub use values::Level;
+pub(crate) use values::Mode;
+
+/// Bytes that a flight recorder keeps if nothing else is said.
+const USUAL_CAP: u64 = 64 << 20;
+
+/// What was set from outside. Everything is optional.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) trace: Option<PathBuf>,
+    pub(crate) level: Option<Level>,
+    pub(crate) filter: Option<Rules>,
+    pub(crate) sample: Option<u32>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) console: Option<bool>,
+    pub(crate) jsonl: Option<PathBuf>,
+    pub(crate) jsonl_interval: Option<Duration>,
+    pub(crate) slow: Option<Duration>,
+    pub(crate) gpu_latency: Option<bool>,
+    pub(crate) repro: Option<bool>,
+    pub(crate) metadata: Vec<(String, String)>,
+}
+
+/// Where a setting came from: `RINGSCOPE_MODE`, `ringscope.toml: line 3`.
+pub(crate) struct Origin<'a>(pub(crate) &'a dyn fmt::Display);
+
+impl Settings {
+    /// The environment, and what the file adds to it.
+    fn read(warn: &mut dyn FnMut(String)) -> Self {
+        let mut settings = Settings::default();
+        #[cfg(feature = "config")]
+        file::read(&mut settings, warn);
+        environment::read(&mut settings, warn);
+        settings
+    }
+
+    /// Takes one setting, or warns and leaves it as it was.
+    ///
+    /// `key` is what the file calls it; the environment's names end the same way.
+    pub(crate) fn set(
+        &mut self,
+        key: &str,
+        text: &str,
+        origin: Origin<'_>,
+        warn: &mut dyn FnMut(String),
+    ) {
+        let text = text.trim();
+        let taken = match key {
+            "trace" => values::path(text).map(|path| self.trace = Some(path)),
+            "level" => values::level(text).map(|level| self.level = Some(level)),
+            "filter" => values::rules(text).map(|rules| self.filter = Some(rules)),
+            "sample" => values::sample(text).map(|one_in| self.sample = Some(one_in)),
+            "mode" => values::mode(text, USUAL_CAP).map(|mode| self.mode = Some(mode)),
+            "console" => values::yes_or_no(text).map(|yes| self.console = Some(yes)),
+            "jsonl" => values::path(text).map(|path| self.jsonl = Some(path)),
+            "jsonl_interval" => {
+                values::duration(text, 1.0).map(|every| self.jsonl_interval = Some(every))
+            }
+            "slow_ms" => values::duration(text, 1e-3).map(|least| self.slow = Some(least)),
+            "gpu_latency" => values::yes_or_no(text).map(|yes| self.gpu_latency = Some(yes)),
+            "repro" => values::yes_or_no(text).map(|yes| self.repro = Some(yes)),
+            _ => Err("there is no such setting".to_owned()),
+        };
+        if let Err(why) = taken {
+            warn(format!("{} = `{text}`: {why}; it is left as it was", origin.0));
+        }
+    }
+
+    /// Whether anything is to be recorded at all.
+    fn asks_to_record(&self) -> bool {
+        let asked = self.trace.is_some() || self.console == Some(true) || self.jsonl.is_some();
+        asked && self.level != Some(Level::Off)
+    }
+
+    fn apply(self, mut builder: Builder) -> Builder {
+        let config = &mut builder.config;
+        if let Some(path) = self.trace {
+            config.path = path;
+        }
+        if let Some(one_in) = self.sample {
+            config.rules = std::mem::take(&mut config.rules).with("*", Action::OneIn(one_in));
+        }
+        if let Some(rules) = self.filter {
+            config.rules.extend(rules);
+        }
+        config.level = self.level.or(config.level);
+        config.gpu_latency = self.gpu_latency.unwrap_or(config.gpu_latency);
+        config.output.console = self.console.unwrap_or(config.output.console);
+        config.output.jsonl = self.jsonl.or(config.output.jsonl.take());
+        config.output.jsonl_interval = self.jsonl_interval.or(config.output.jsonl_interval);
+        config.output.slow = self.slow.or(config.output.slow);
+        config.output.repro = self.repro.unwrap_or(config.output.repro);
+        config.metadata.extend(self.metadata);
+        match self.mode {
+            Some(Mode::KeepLast { window, cap_bytes }) => builder.keep_last(window, cap_bytes),
+            Some(Mode::Full) => {
+                builder.config.keep_last = None;
+                builder
+            }
+            None => builder,
+        }
+    }
+}
+
+/// Says on standard error what was not understood.
+pub(crate) fn warn(what: String) {
+    use std::io::Write;
+    // A program whose standard error is closed is not to die of a warning.
+    let _ = writeln!(std::io::stderr(), "ringscope: {what}");
+}
+
+impl Builder {
+    /// A builder that begins with what the environment and, with the feature
+    /// `config`, the file `ringscope.toml` say; whatever is set on it goes before both.
+    ///
+    /// Values that are not understood are warned about on standard error, once.
+    ///
+    /// ```no_run
+    /// let builder = ringscope::Builder::from_env().metadata("build.commit", "4f2a91c");
+    /// let recorder = builder.start()?;
+    /// # Ok::<(), ringscope::Error>(())
+    /// ```
+    pub fn from_env() -> Builder {
+        let settings = Settings::read(&mut warn);
+        without_what_is_missing(&settings);
+        settings.apply(Builder::default())
+    }
+}
+
+/// Starts a recording if the environment or `ringscope.toml` asks for one: the one
+/// line that makes a program recordable. Keep what it returns until the end.
+///
+/// ```
+/// let _recorder = ringscope::init_from_env();
+/// // ... the program; recorded if run with RINGSCOPE_TRACE=run.trace
+/// ```
+///
+/// A recording is asked for by `RINGSCOPE_TRACE`, or by an exporter
+/// (`RINGSCOPE_CONSOLE`, `RINGSCOPE_JSONL`), which then has the trace written to the
+/// current directory, under the program's name. What cannot be
+/// started is a warning on standard error and `None`; the program goes on.
+#[must_use = "a recording ends when its recorder is dropped; bind it: `let _recorder = ...`"]
+pub fn init_from_env() -> Option<Recorder> {
+    let settings = Settings::read(&mut warn);
+    if !settings.asks_to_record() {
+        return None;
+    }
+    without_what_is_missing(&settings);
+    match settings.apply(Builder::default()).start() {
+        Ok(recorder) => Some(recorder),
+        Err(error) => {
+            warn(format!("not recording: {error}"));
+            None
+        }
+    }
+}
+
+/// Warns of what this build cannot do.
+fn without_what_is_missing(settings: &Settings) {
+    if cfg!(feature = "off") {
+        return warn("built with the feature `off`, so nothing is recorded".to_owned());
+    }
+    let wanted = [settings.console, settings.repro].contains(&Some(true));
+    if (wanted || settings.jsonl.is_some()) && !cfg!(feature = "exporters") {
+        warn("built without the feature `exporters`, so nothing is exported".to_owned());
+    } else if settings.jsonl_interval.is_some() && !cfg!(feature = "statistics") {
+        warn("built without the feature `statistics`, so no rows are written".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_goes_before_the_file_and_the_builder_before_both() {
+        let mut settings = Settings::default();
+        let mut warnings = Vec::new();
+        let mut warn = |what: String| warnings.push(what);
+        for (key, text, from) in [
+            ("trace", "file.trace", "ringscope.toml"),
+            ("mode", "keep-last:5s", "ringscope.toml"),
+            ("trace", "environment.trace", "RINGSCOPE_TRACE"),
+            ("mode", "kepp-last:5s", "RINGSCOPE_MODE"),
+        ] {
+            settings.set(key, text, Origin(&from), &mut warn);
+        }
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("RINGSCOPE_MODE = `kepp-last:5s`: "), "{warnings:?}");
+        let config = settings.clone().apply(Builder::default()).config;
+        assert_eq!(config.path, PathBuf::from("environment.trace"));
+        assert_eq!(config.keep_last.map(|keep| keep.window), Some(Duration::from_secs(5)));
+        let config = settings.apply(Builder::default()).path("code.trace").config;
+        assert_eq!(config.path, PathBuf::from("code.trace"));
+    }
+
+    #[test]
+    fn a_filter_goes_before_the_sample_of_everything() {
+        let mut settings = Settings::default();
+        let mut warn = |what: String| panic!("{what}");
+        settings.set("sample", "1/100", Origin(&""), &mut warn);
+        settings.set("filter", "load*=on", Origin(&""), &mut warn);
+        let rules = settings.apply(Builder::default()).config.rules;
+        assert_eq!(rules.action("token"), Action::OneIn(100));
+        assert_eq!(rules.action("load.model"), Action::On);
+    }
+}

@@ -1,0 +1,149 @@
+//! Latencies by the path of a span, and by its name.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
+
+use super::rolling::{Calendar, Durations, Rolling};
+use crate::handlers::Event;
+
+/// Different paths that are told apart.
+const MOST_PATHS: usize = 4_096;
+const OTHER: &str = "(other)";
+
+/// How long something took in the window.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LatencyRow {
+    /// Names from the outermost span to this one; one name in rows by name.
+    pub path: Vec<String>,
+    /// How often, in the window.
+    pub count: u64,
+    /// How often, since the beginning.
+    pub total_count: u64,
+    /// All of them together, in the window.
+    pub sum: Duration,
+    /// Their mean.
+    pub mean: Duration,
+    /// Half of them took no longer.
+    pub p50: Duration,
+    /// 95 % of them took no longer.
+    pub p95: Duration,
+    /// 99 % of them took no longer.
+    pub p99: Duration,
+    /// The shortest.
+    pub min: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl LatencyRow {
+    fn new(path: Vec<String>, durations: &Durations, total_count: u64) -> Self {
+        let time = Duration::from_nanos;
+        let at = |percentile| time(durations.percentile(percentile));
+        let sum = u64::try_from(durations.sum).unwrap_or(u64::MAX);
+        Self {
+            path,
+            count: durations.count,
+            total_count,
+            sum: time(sum),
+            mean: time((durations.sum / u128::from(durations.count.max(1))) as u64),
+            p50: at(50.0),
+            p95: at(95.0),
+            p99: at(99.0),
+            min: time(durations.min),
+            max: time(durations.max),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Latencies {
+    calendar: Calendar,
+    by_path: BTreeMap<Vec<String>, Rolling>,
+    /// To look a path up without making texts of it.
+    key: Vec<String>,
+}
+
+impl Latencies {
+    pub(super) fn new(window: Duration) -> Self {
+        Self { calendar: Calendar::new(window), by_path: BTreeMap::new(), key: Vec::new() }
+    }
+
+    pub(super) fn take(&mut self, event: &Event, now: Instant) {
+        let Some(duration) = event.duration else { return };
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let mut key = std::mem::take(&mut self.key);
+        write_key(&mut key, event);
+        let rolling = match self.by_path.get_mut(&key) {
+            Some(rolling) => rolling,
+            None => {
+                let room = self.by_path.len() < MOST_PATHS;
+                let path = if room { key.clone() } else { vec![OTHER.to_owned()] };
+                self.by_path.entry(path).or_insert_with(Rolling::new)
+            }
+        };
+        rolling.record(ns, &self.calendar, now);
+        self.key = key;
+    }
+
+    /// Begins a new interval: only what comes from now on is in it.
+    #[cfg(not(feature = "off"))]
+    pub(super) fn clear(&mut self) {
+        self.by_path.values_mut().for_each(Rolling::clear);
+    }
+
+    pub(super) fn by_path(&self, now: Instant) -> Vec<LatencyRow> {
+        let row = |(path, rolling): (&Vec<String>, &Rolling)| {
+            let durations = rolling.window(&self.calendar, now)?;
+            Some(LatencyRow::new(path.clone(), &durations, rolling.total))
+        };
+        // In the order of paths, a path comes before what it is the beginning of.
+        self.by_path.iter().filter_map(row).collect()
+    }
+
+    pub(super) fn by_name(&self, now: Instant) -> Vec<LatencyRow> {
+        let mut by_name: HashMap<&str, (Durations, u64)> = HashMap::new();
+        for (path, rolling) in &self.by_path {
+            let Some(durations) = rolling.window(&self.calendar, now) else { continue };
+            let name = path.last().map_or("", String::as_str);
+            match by_name.get_mut(name) {
+                Some((all, total)) => {
+                    all.add(&durations);
+                    *total += rolling.total;
+                }
+                None => {
+                    by_name.insert(name, (durations, rolling.total));
+                }
+            }
+        }
+        let row = |(name, (durations, total)): (&str, (Durations, u64))| {
+            LatencyRow::new(vec![name.to_owned()], &durations, total)
+        };
+        let mut rows: Vec<LatencyRow> = by_name.into_iter().map(row).collect();
+        rows.sort_by(|a, b| b.sum.cmp(&a.sum).then_with(|| a.path.cmp(&b.path)));
+        rows
+    }
+}
+
+/// Work of devices has no spans around it: its queue stands for them.
+fn write_key(key: &mut Vec<String>, event: &Event) {
+    let device = event.path.is_empty()
+        && matches!(event.kind, crate::Kind::KERNEL | crate::Kind::COPY | crate::Kind::FILL);
+    let queue: &str = &event.track;
+    let names = device.then_some(queue).into_iter();
+    let names = names.chain(event.path.iter().copied()).chain([event.name]);
+    let mut length = 0;
+    for name in names {
+        match key.get_mut(length) {
+            Some(text) => {
+                text.clear();
+                text.push_str(name);
+            }
+            None => key.push(name.to_owned()),
+        }
+        length += 1;
+    }
+    key.truncate(length);
+}

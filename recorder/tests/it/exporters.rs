@@ -1,0 +1,481 @@
+//! Exporters see everything with its path and fields, and can harm nothing but themselves.
+
+use std::{
+    fs,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::Receiver,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use ringscope::{
+    CallSite, DeviceQueue, Problem, Recorder, Summary, async_span, counter, error, event,
+    handlers::{
+        ChannelExporter, ConsoleExporter, Event, ExportError, ExportFilter, Field, JsonlExporter,
+        MetricExporter,
+    },
+    init_from_env, span,
+    vocabulary::{CacheHit, CallException, CorrelationId, KernelCompleted},
+};
+
+use crate::child::{Scene, child};
+
+fn watch(recorder: &Recorder, filter: ExportFilter) -> Receiver<Event> {
+    let (exporter, events) = ChannelExporter::new(1 << 20);
+    recorder.attach(exporter, filter);
+    events
+}
+
+fn notes(summary: &Summary) -> Vec<String> {
+    let is_note = |problem: &&Problem| matches!(problem, Problem::Exporter(_));
+    summary.problems.iter().filter(is_note).map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_event_comes_with_its_path_and_fields_also_while_its_spans_are_open() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let events = watch(&recorder, ExportFilter::all());
+        let request = CorrelationId::random();
+        {
+            let _generate = span!("generate", tokens = 3);
+            for token in 0..3_u64 {
+                let _forward = span!("forward", token = token);
+                let _working = request.enter();
+                CacheHit::new().cache(ringscope::name!("kv")).key("layer 0").record();
+                error!("decode failed", reason = "no such token");
+                assert!(recorder.flush());
+            }
+        }
+        let queue = DeviceQueue::named("GPU 0 queue 0");
+        KernelCompleted::new().queue(queue).duration(Duration::from_millis(1)).record();
+        counter!("tokens", 128_u64);
+        thread::spawn(|| async_span!("request").end()).join().unwrap();
+        recorder.finish().unwrap();
+        let events: Vec<Event> = events.iter().collect();
+        let names: Vec<String> = events
+            .iter()
+            .map(|it| it.path.iter().chain([&it.name]).copied().collect::<Vec<_>>().join(" > "))
+            .collect();
+        let token = [
+            "generate > forward > cache.hit",
+            "generate > forward > decode failed",
+            "generate > forward",
+        ];
+        let mut expected: Vec<&str> = [token, token, token].concat();
+        expected.extend(["generate", "kernel", "tokens", "request"]);
+        assert_eq!(names, expected);
+        assert_eq!(events[0].request, Some(request));
+        assert_eq!(events[0].field("cache"), Some(&Field::Name("kv")));
+        assert_eq!(events[1].field("reason"), Some(&Field::Text("no such token".into())));
+        assert!(events[1].is_error() && !events[2].is_error());
+        assert_eq!(
+            (events[5].field("token"), &events[10].track[..]),
+            (Some(&Field::U64(1)), "GPU 0 queue 0")
+        );
+        let took = events[10].duration.unwrap().as_secs_f64();
+        assert!((took / 1e-3 - 1.0).abs() < 0.01, "{took}");
+        assert_eq!(events[11].value, Some(Field::U64(128)));
+        let ago = events[0].at.elapsed().unwrap();
+        assert!(ago < Duration::from_secs(60), "{ago:?}");
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn paths_are_those_of_the_file_whatever_the_ticks_cut() {
+    let end = child(|scene| {
+        let recorder = scene.builder().ticks(Duration::ZERO, Duration::ZERO).start().unwrap();
+        let events = watch(&recorder, ExportFilter::all());
+        let names: Vec<_> = (0..6).map(|n| CallSite::named(&format!("depth {n}"))).collect();
+        fn descend(names: &[&'static CallSite], left: u32) {
+            let Some((name, rest)) = names.split_first() else { return };
+            let _span = span!(site: name);
+            for _ in 0..left % 3 {
+                descend(rest, left + 1);
+            }
+            event!("leaf");
+        }
+        for turn in 0..2_000 {
+            descend(&names, turn);
+        }
+        let summary = recorder.finish().unwrap();
+        let mut wrong = 0;
+        let mut seen = 0;
+        for event in events.iter() {
+            seen += 1;
+            let expected = (0..event.path.len()).map(|n| format!("depth {n}"));
+            assert!(event.path.iter().copied().eq(expected), "{:?}", event.path);
+            let depth = match event.name.strip_prefix("depth ") {
+                Some(depth) => depth.parse().unwrap(),
+                None => event.path.len().max(1),
+            };
+            wrong += usize::from(event.path.len() != depth);
+        }
+        assert_eq!(seen, summary.stored);
+        // A span that began between the drain's looks at the stack and at the ring is not known yet.
+        scene.say("wrong", wrong);
+        assert!(wrong as u64 <= summary.stored / 1_000, "{wrong} of {}", summary.stored);
+    });
+    end.run().succeeded();
+}
+
+#[test]
+fn exporters_come_and_go_by_their_ids_each_with_its_filter() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let (all, all_events) = ChannelExporter::new(1_000);
+        let (slow, slow_events) = ChannelExporter::new(1_000);
+        let all = recorder.attach(all, ExportFilter::all());
+        let slow = recorder
+            .attach(slow, ExportFilter::all().names("lo*").at_least(Duration::from_millis(5)));
+        let errors = watch(&recorder, ExportFilter::all().only_errors());
+        assert_ne!(all, slow);
+        drop(span!("load"));
+        let report = recorder.detach(all).unwrap();
+        assert_eq!((report.exported, report.lost, report.dropped), (1, 0, None));
+        assert!(recorder.detach(all).is_none());
+        {
+            let mut load = span!("load");
+            thread::sleep(Duration::from_millis(6));
+            load.fail();
+        }
+        let report = recorder.detach(slow).unwrap();
+        assert_eq!((report.exported, report.filtered), (1, 1));
+        assert!(notes(&recorder.finish().unwrap()).is_empty());
+        let count = |events: Receiver<Event>| events.iter().count();
+        assert_eq!((count(all_events), count(slow_events), count(errors)), (1, 1, 1));
+    })
+    .run()
+    .succeeded();
+}
+
+struct Panics(u32);
+
+impl MetricExporter for Panics {
+    fn export(&mut self, _: &Event) -> Result<(), ExportError> {
+        self.0 -= 1;
+        assert!(self.0 > 0, "enough of this");
+        Ok(())
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("not even dropped in peace");
+    }
+}
+
+#[test]
+fn one_that_panics_is_dropped_with_a_note_and_harms_nobody() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let id = recorder.attach(Panics(10), ExportFilter::all());
+        let events = watch(&recorder, ExportFilter::all());
+        for _ in 0..100 {
+            drop(span!("token"));
+            recorder.flush();
+        }
+        let _ = recorder.export_report(id);
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (100, 0));
+        assert_eq!(events.iter().count(), 100);
+        assert_eq!(notes(&summary), ["exporter Panics: panicked: enough of this; it was dropped"]);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    assert_eq!((told.named("token").len(), told.named("panic").len()), (100, 0));
+}
+
+/// Blocks at its first event until it is let go.
+struct Blocks(Arc<Mutex<()>>);
+
+impl MetricExporter for Blocks {
+    fn export(&mut self, _: &Event) -> Result<(), ExportError> {
+        drop(self.0.lock());
+        Ok(())
+    }
+}
+
+#[test]
+fn one_that_blocks_is_dropped_with_a_note_and_delays_nobody() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock().unwrap();
+        let id = recorder.attach(Blocks(Arc::clone(&gate)), ExportFilter::all());
+        let (other, received) = ChannelExporter::new(1 << 20);
+        let other = recorder.attach(other, ExportFilter::all().names("last"));
+        let begun = Instant::now();
+        let mut recorded = 0_u64;
+        while recorder.export_report(id).is_some() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is still attached");
+            for _ in 0..1_000 {
+                drop(span!("token"));
+            }
+            recorded += 1_000;
+            let flushing = Instant::now();
+            assert!(recorder.flush());
+            assert!(flushing.elapsed() < Duration::from_secs(1), "a flush waited for it");
+            // So that the other one can keep up, on a machine that is busy too.
+            thread::sleep(Duration::from_millis(5));
+        }
+        drop(span!("last"));
+        let report = recorder.detach(other).unwrap();
+        assert_eq!((report.exported, report.lost), (1, 0));
+        assert_eq!(received.iter().count(), 1);
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (recorded + 1, 0));
+        let notes = notes(&summary);
+        assert_eq!(notes[0], "exporter Blocks: blocked for more than 2s; it was dropped");
+        assert!(notes[1].starts_with("exporter Blocks: too slow for "), "{notes:?}");
+        drop(closed);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
+fn one_that_never_comes_to_its_end_does_not_keep_the_recording_from_ending() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let gate = Arc::new(Mutex::new(()));
+        let _closed = gate.lock().unwrap();
+        recorder.attach(Blocks(Arc::clone(&gate)), ExportFilter::all());
+        drop(span!("token"));
+        let begun = Instant::now();
+        let summary = recorder.finish().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        let expected = "exporter Blocks: did not come to its end within 2s; it was dropped";
+        assert_eq!(notes(&summary), [expected]);
+    })
+    .run()
+    .succeeded();
+}
+
+/// Takes its time.
+struct Slow;
+
+impl MetricExporter for Slow {
+    fn export(&mut self, _: &Event) -> Result<(), ExportError> {
+        thread::sleep(Duration::from_micros(20));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_slow_one_loses_its_own_events_counted_and_no_one_elses() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let slow = recorder.attach(Slow, ExportFilter::all());
+        let (quick, quick_events) = ChannelExporter::new(1 << 20);
+        let quick = recorder.attach(quick, ExportFilter::all().names("every thousandth"));
+        for n in 0..400_000 {
+            drop(span!("token"));
+            if n % 1_000 == 0 {
+                event!("every thousandth");
+                recorder.flush();
+            }
+        }
+        let report = recorder.export_report(slow).unwrap();
+        assert!(report.lost > 0, "{report:?}");
+        let report = recorder.detach(quick).unwrap();
+        assert_eq!(report.exported + report.filtered + report.lost, 400_400);
+        assert_eq!(report.exported, quick_events.iter().count() as u64);
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (400_400, 0));
+        assert!(notes(&summary).iter().any(|note| note.contains("Slow: too slow for ")));
+    })
+    .run()
+    .succeeded();
+}
+
+/// Records what it does, as an instrumented program would.
+struct Recording(Arc<AtomicU64>, Arc<AtomicBool>);
+
+impl MetricExporter for Recording {
+    fn export(&mut self, event: &Event) -> Result<(), ExportError> {
+        let _span = span!("exporting");
+        event!("exported");
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.fetch_or(event.name != "token", Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_an_exporter_records_does_not_come_back_to_it() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let (count, strange) = (Arc::default(), Arc::default());
+        let id = recorder
+            .attach(Recording(Arc::clone(&count), Arc::clone(&strange)), ExportFilter::all());
+        (0..100).for_each(|_| drop(span!("token")));
+        recorder.detach(id);
+        let summary = recorder.finish().unwrap();
+        assert_eq!((count.load(Ordering::Relaxed), strange.load(Ordering::Relaxed)), (100, false));
+        assert_eq!((summary.stored, summary.own), (100, 200));
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn a_channel_whose_receiver_is_gone_ends_its_exporter_and_a_full_one_counts() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let (gone, receiver) = ChannelExporter::new(10);
+        recorder.attach(gone, ExportFilter::all());
+        drop(receiver);
+        let (full, kept) = ChannelExporter::new(10);
+        let missed = full.missed();
+        recorder.attach(full, ExportFilter::all());
+        (0..100).for_each(|_| drop(span!("token")));
+        let summary = recorder.finish().unwrap();
+        assert_eq!((kept.iter().count(), missed.load(Ordering::Relaxed)), (10, 90));
+        let expected = "exporter ChannelExporter: its receiver is gone; it was dropped";
+        assert_eq!(notes(&summary), [expected]);
+    })
+    .run()
+    .succeeded();
+}
+
+/// Lines written by an exporter that may be shared with a test.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_console_has_one_line_an_event_and_says_what_is_slow() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let lines = Lines::default();
+        let console = ConsoleExporter::to(lines.clone()).slow(Duration::from_millis(5));
+        recorder.attach(console, ExportFilter::all());
+        {
+            let _outer = span!("outer");
+            error!("failed", reason = "two\nlines \u{1b}[31m");
+            thread::sleep(Duration::from_millis(6));
+        }
+        counter!("tokens", 5_u64);
+        recorder.finish().unwrap();
+        let bytes = lines.0.lock().unwrap().clone();
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        // Times and the thread's name are in front.
+        assert!(
+            lines[0].ends_with("error outer > failed reason=two\u{FFFD}lines \u{FFFD}[31m"),
+            "{text}"
+        );
+        assert!(lines[1].contains("slow: outer ") && lines[1].ends_with(", over 5ms"), "{text}");
+        assert!(lines[2].ends_with(" tokens +5"), "{text}");
+        assert_eq!(lines[2].as_bytes()[2], b':');
+    })
+    .run()
+    .succeeded();
+}
+
+fn program(scene: &Scene) {
+    std::env::set_current_dir(scene.path("")).unwrap();
+    let recorder = init_from_env().expect("it was asked for");
+    {
+        let _outer = span!("outer", size = 7_u64);
+        event!("inner");
+        thread::sleep(Duration::from_millis(2));
+    }
+    scene.say("summary", recorder.finish().unwrap());
+}
+
+#[test]
+fn the_environment_attaches_console_and_json_lines() {
+    let end = child(|scene: &Scene| program(scene))
+        .environment("RINGSCOPE_CONSOLE", "1")
+        .environment("RINGSCOPE_JSONL", "run.jsonl")
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_SLOW_MS", "1");
+    let end = end.run().succeeded();
+    let lines: Vec<&str> = end.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", end.stderr);
+    assert!(lines[0].ends_with(" outer > inner") && lines[1].contains(" slow: outer "));
+    let json = fs::read_to_string(end.path("run.jsonl")).unwrap();
+    let json: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&json[0]["name"], &json[0]["path"][0]), (&"inner".into(), &"outer".into()));
+    assert_eq!((&json[1]["kind"], &json[1]["fields"]["size"]), (&"span".into(), &7.into()));
+    assert!(json[1]["dur_ns"].as_u64().unwrap() >= 2_000_000);
+}
+
+#[test]
+fn json_lines_that_cannot_be_written_are_a_warning_and_the_recording_goes_on() {
+    let end = child(|scene: &Scene| program(scene))
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_JSONL", "no/such/directory/run.jsonl");
+    let end = end.run().succeeded();
+    let why = "no/such/directory/run.jsonl: cannot create: No such file or directory (os error 2)";
+    assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
+    assert!(end.said("summary").contains(&format!("exporter {why}")), "{}", end.said("summary"));
+    assert_eq!(end.trace().named("outer").len(), 1);
+}
+
+#[test]
+fn an_error_that_says_what_was_called_becomes_a_script_beside_the_trace() {
+    let end = child(|scene: &Scene| {
+        std::env::set_current_dir(scene.path("")).unwrap();
+        let recorder = init_from_env().expect("it was asked for");
+        let _outer = span!("outer");
+        error!("no script can be made of this");
+        let exception = CallException::new().kind("JSONDecodeError").payload("Expecting value");
+        let exception = exception.library("json").function("loads");
+        exception.arguments(r#"["[1, "]"#).record();
+        exception.arguments("[1, ").record();
+        exception.library("math").function("sqrt").arguments("[-1]").record();
+        let summary = recorder.finish().unwrap();
+        assert!(notes(&summary).is_empty(), "{summary}");
+    });
+    let end = end.environment("RINGSCOPE_TRACE", "run.trace").environment("RINGSCOPE_REPRO", "1");
+    let end = end.run().succeeded();
+    assert_eq!(end.files(".py"), ["run.error-1.py", "run.error-2.py"]);
+    let script = fs::read_to_string(end.path("run.error-1.py")).unwrap();
+    assert!(
+        script.contains("# call.exception: JSONDecodeError\n# Expecting value\n# in run.trace, ")
+    );
+    assert!(script.contains("\n# within outer\n"), "{script}");
+    let Ok(python) = std::process::Command::new("python3").arg(end.path("run.error-2.py")).output()
+    else {
+        return eprintln!("skipped: there is no python3 here");
+    };
+    let said = String::from_utf8_lossy(&python.stderr);
+    assert!(!python.status.success() && said.contains("ValueError"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn json_lines_on_a_full_disk_end_their_exporter_with_a_note() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let jsonl = JsonlExporter::create("/dev/full").unwrap();
+        recorder.attach(jsonl, ExportFilter::all());
+        (0..10_000).for_each(|_| drop(span!("token")));
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (10_000, 0));
+        let notes = notes(&summary);
+        assert!(
+            notes[0].starts_with("exporter JsonlExporter: No space left on device"),
+            "{notes:?}"
+        );
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}

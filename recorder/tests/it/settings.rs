@@ -1,0 +1,187 @@
+//! What the environment and `ringscope.toml` say is done, and what they say wrong is
+//! said and does no harm.
+
+use std::{env, fs, time::Duration};
+
+use ringscope::{
+    Builder, CallSite, DeviceQueue, init_from_env, span,
+    vocabulary::{KernelCompleted, KernelDispatched},
+};
+
+use crate::child::{Child, Scene, child};
+
+/// A program with that one line in it, in a directory of its own.
+fn program(scene: &Scene) {
+    env::set_current_dir(scene.path("")).unwrap();
+    let recorder = init_from_env();
+    scene.say("recording", recorder.is_some());
+    for _ in 0..100 {
+        let _span = span!("token");
+    }
+    let _load = span!("load");
+    let kernel = CallSite::named("sdpa");
+    let link = KernelDispatched::new().kernel(kernel).record();
+    let queue = DeviceQueue::named("GPU 0");
+    let done = KernelCompleted::new().kernel(kernel).queue(queue).link(link);
+    done.duration(Duration::from_micros(5)).record();
+}
+
+/// In the test's own name: that is what its process is told to run.
+macro_rules! program {
+    () => {
+        child(|scene: &Scene| program(scene))
+    };
+}
+
+#[test]
+fn a_program_records_if_the_environment_says_where_to() {
+    let program = program!();
+    let path = program.path("run.trace");
+    let end = program.environment("RINGSCOPE_TRACE", path.display()).run().succeeded();
+    let told = end.trace();
+    assert_eq!((told.named("token").len(), told.named("sdpa").len()), (100, 2));
+    assert_eq!(end.stderr, "");
+}
+
+#[test]
+fn a_program_that_nobody_wants_recorded_is_not() {
+    let end = program!().run().succeeded();
+    assert_eq!((end.said("recording").as_str(), end.stderr.as_str()), ("false", ""));
+    assert!(end.files(".trace").is_empty());
+    let off = program!().environment("RINGSCOPE_TRACE", "run.trace");
+    let end = off.environment("RINGSCOPE_LEVEL", "off").run().succeeded();
+    assert_eq!(end.said("recording"), "false");
+    assert!(end.files(".trace").is_empty());
+}
+
+fn with_all_settings(program: Child) -> Child {
+    program
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_LEVEL", "debug")
+        .environment("RINGSCOPE_FILTER", "load=on")
+        .environment("RINGSCOPE_SAMPLE", "1/10")
+        .environment("RINGSCOPE_MODE", "keep-last:30s")
+        .environment("RINGSCOPE_GPU_LATENCY", "0")
+}
+
+#[test]
+fn every_variable_has_its_effect() {
+    let end = with_all_settings(program!()).run().succeeded();
+    assert_eq!(end.stderr, "");
+    let told = end.trace();
+    assert_eq!((told.named("token").len(), told.named("load").len()), (10, 1));
+    assert_eq!(told.trace.header().mode, ringscope_format::Mode::KeepLast);
+    // The launch is the program's own doing, the kernel is the device's.
+    assert_eq!(told.named("sdpa").len(), 1);
+}
+
+#[test]
+fn a_typo_is_a_warning_and_the_default() {
+    let wrong = program!()
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_LEVEL", "verbose")
+        .environment("RINGSCOPE_FILTER", "token=sometimes")
+        .environment("RINGSCOPE_SAMPLE", "0")
+        .environment("RINGSCOPE_MODE", "keep-lats:30s")
+        .environment("RINGSCOPE_CONSOLE", "maybe")
+        .environment("RINGSCOPE_JSONL_INTERVAL", "often")
+        .environment("RINGSCOPE_SLOW_MS", "-1")
+        .environment("RINGSCOPE_GPU_LATENCY", "?");
+    let end = wrong.run().succeeded();
+    assert_eq!(end.trace().named("token").len(), 100);
+    let warnings: Vec<&str> = end.stderr.lines().collect();
+    assert_eq!(warnings.len(), 8, "{}", end.stderr);
+    for (warning, name) in warnings.iter().zip([
+        "LEVEL = `verbose`: not a level; write off, error, warn, info, debug or trace; ",
+        "FILTER = `token=sometimes`: rule `token=sometimes`: not understood; write `NAME=on`, ",
+        "SAMPLE = `0`: not a share; write `1/100` or `0.01`, up to 1 for everything; ",
+        "MODE = `keep-lats:30s`: not a mode; write `full`, `keep-last:30s` or ",
+        "CONSOLE = `maybe`: neither yes nor no; write 1 or 0; ",
+        "JSONL_INTERVAL = `often`: not a duration; write `10s`; ",
+        "SLOW_MS = `-1`: not a duration; write `200ms`; ",
+        "GPU_LATENCY = `?`: neither yes nor no; write 1 or 0; ",
+    ]) {
+        assert!(warning.starts_with(&format!("ringscope: RINGSCOPE_{name}")), "{warning}");
+        assert!(warning.ends_with("; it is left as it was"), "{warning}");
+    }
+}
+
+#[test]
+fn what_is_not_utf8_is_a_path_or_a_warning() {
+    let program = program!()
+        .environment_bytes("RINGSCOPE_TRACE", b"run\xFF.trace")
+        .environment_bytes("RINGSCOPE_MODE", b"full\xFF")
+        .environment_bytes("METRICS_LOG_ENABLED", b"\xFF");
+    let end = program.run().succeeded();
+    let warnings = "ringscope: RINGSCOPE_MODE: is not UTF-8; it is left as it was\n\
+                    ringscope: METRICS_LOG_ENABLED: is not UTF-8; it is left as it was\n";
+    assert_eq!(end.stderr, warnings);
+    assert_eq!(end.files(".trace").len(), 1);
+    assert_eq!(end.said("recording"), "true");
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_a_warning_and_the_program_goes_on() {
+    let program = program!().environment("RINGSCOPE_TRACE", "no/such/directory/run.trace");
+    let end = program.run().succeeded();
+    assert_eq!(end.said("recording"), "false");
+    assert!(
+        end.stderr.starts_with("ringscope: not recording: no/such/directory/run.trace: cannot")
+    );
+    assert_eq!(end.stderr.lines().count(), 1, "{}", end.stderr);
+}
+
+#[test]
+fn the_file_says_what_the_environment_does_not() {
+    let program =
+        with_file(program!(), "trace = 'run.trace'\nsample = '1/10'\n[metadata]\nmodel = 'tiny'\n");
+    let end = program.environment("RINGSCOPE_SAMPLE", "1/50").run().succeeded();
+    let told = end.trace();
+    assert_eq!(told.named("token").len(), 2);
+    assert_eq!(told.trace.metadata()["model"], "tiny");
+    assert_eq!(end.stderr, "");
+}
+
+/// A program with such a `ringscope.toml`.
+fn with_file(program: Child, text: &str) -> Child {
+    fs::write(program.path("ringscope.toml"), text).unwrap();
+    program
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_a_warning_and_left_out() {
+    for (text, said) in [
+        ("trace = ", "ringscope.toml: line 1: "),
+        ("trace = 'run.trace'\n[[[", "ringscope.toml: line 2: "),
+        (
+            "trace = 'run.trace'\nmode = 3\nnonsense = true\n",
+            "ringscope.toml: line 2: mode = `3`: ",
+        ),
+    ] {
+        let end = with_file(program!(), text).run().succeeded();
+        assert!(end.stderr.starts_with(&format!("ringscope: {said}")), "{}", end.stderr);
+    }
+    let end = program!().environment("RINGSCOPE_CONFIG", "gone.toml").run().succeeded();
+    assert!(end.stderr.starts_with("ringscope: gone.toml: No such file"), "{}", end.stderr);
+    let program = program!();
+    fs::write(program.path("ringscope.toml"), b"trace = '\xFF'").unwrap();
+    let end = program.run().succeeded();
+    assert!(
+        end.stderr.starts_with("ringscope: ringscope.toml: stream did not contain valid UTF-8")
+    );
+}
+
+#[test]
+fn what_code_says_goes_before_all() {
+    let end = child(|scene: &Scene| {
+        env::set_current_dir(scene.path("")).unwrap();
+        let recorder = Builder::from_env().path("run.trace").start().unwrap();
+        drop(span!("token"));
+        recorder.finish().unwrap();
+    });
+    let end = end.environment("RINGSCOPE_TRACE", "other.trace").run().succeeded();
+    assert_eq!(
+        (end.files(".trace"), end.trace().named("token").len()),
+        (vec!["run.trace".into()], 1)
+    );
+}

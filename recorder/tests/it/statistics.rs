@@ -1,0 +1,153 @@
+//! Rolling figures in process are those of what was recorded.
+
+use std::{fs, thread, time::Duration};
+
+use ringscope::{
+    Recorder, init_from_env, span,
+    statistics::{LatencyRow, MemoryRow, Statistics},
+    vocabulary::{Allocate, DeviceMemory, KvCacheGrow, MemoryPool, Release, WeightTensor},
+};
+use serde_json::Value;
+
+use crate::child::{Scene, child, wait_until};
+
+fn work() {
+    for _ in 0..50 {
+        let _generate = span!("generate");
+        for _ in 0..2 {
+            let _forward = span!("forward");
+            drop(span!("attention"));
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+    drop(span!("attention"));
+    for id in 0..3_u64 {
+        Allocate::new().bytes(1_000).kind("scratch").device(0).id(id).record();
+    }
+    Release::new().id(1_u64).record();
+    Allocate::new().bytes(500).kind("tensor").device("cpu").record();
+    Release::new().bytes(200).kind("tensor").record();
+    DeviceMemory::new().device(0).allocated(2_000).total(8_000).record();
+    MemoryPool::new().pool("arena").used(7).capacity(9).record();
+    (0..3).for_each(|_| KvCacheGrow::new().cache("layer 0").bytes(64).record());
+    for block in 0..2 {
+        let path = format!("model.blocks.{block}.attention.q.weight");
+        WeightTensor::new().path(&path).bytes(4_096).record();
+    }
+}
+
+/// Waits until all of it has been seen.
+fn seen(recorder: &Recorder, statistics: &Statistics) {
+    recorder.flush();
+    let weights = |row: &MemoryRow| row.path == ["weights"] && row.bytes == 8_192;
+    wait_until("the last event", || statistics.memory().iter().any(weights));
+}
+
+#[test]
+fn figures_by_name_by_path_and_of_memory() {
+    child(|scene| {
+        let recorder = scene.builder().readings(Some(Duration::from_secs(1))).start().unwrap();
+        let statistics = recorder.statistics(Duration::from_secs(600));
+        work();
+        seen(&recorder, &statistics);
+        let paths = statistics.by_path();
+        let shown: Vec<(String, u64)> =
+            paths.iter().map(|row| (row.path.join(" > "), row.count)).collect();
+        let expected = [
+            ("attention", 1),
+            ("generate", 50),
+            ("generate > forward", 100),
+            ("generate > forward > attention", 100),
+        ];
+        assert_eq!(shown, expected.map(|(path, count)| (path.to_owned(), count)));
+        let names = statistics.by_name();
+        let of =
+            |name: &str| -> &LatencyRow { names.iter().find(|row| row.path == [name]).unwrap() };
+        assert_eq!(
+            (names.len(), of("attention").count, of("attention").total_count),
+            (3, 101, 101)
+        );
+        assert_eq!(names[0].path, ["generate"]);
+        let forward = of("forward");
+        assert!(forward.min >= Duration::from_micros(100));
+        assert!(forward.min <= forward.p50 && forward.p50 <= forward.p95, "{forward:?}");
+        assert!(forward.p95 <= forward.p99 && forward.p99 <= forward.max, "{forward:?}");
+        assert!(forward.min <= forward.mean && forward.mean <= forward.max, "{forward:?}");
+        assert_eq!(forward.mean.as_nanos(), forward.sum.as_nanos() / 100);
+        assert!(of("generate").sum >= forward.sum);
+
+        let memory = statistics.memory();
+        let bytes = |path: &[&str]| {
+            let row = memory.iter().find(|row| row.path == path);
+            row.map(|row| (row.bytes, row.peak)).unwrap_or_else(|| panic!("{path:?}: {memory:#?}"))
+        };
+        assert_eq!(bytes(&["allocated", "0", "scratch"]), (2_000, 3_000));
+        assert_eq!(bytes(&["allocated", "host", "tensor"]), (300, 500));
+        assert_eq!(bytes(&["allocated"]), (2_300, 3_000));
+        assert_eq!(bytes(&["device", "0", "allocated"]), (2_000, 2_000));
+        assert_eq!(bytes(&["pool", "arena", "used"]), (7, 7));
+        assert_eq!(bytes(&["kv cache", "layer 0"]), (192, 192));
+        assert_eq!(bytes(&["weights", "model", "blocks", "1", "attention"]), (4_096, 4_096));
+        assert!(bytes(&["process", "resident"]).0 > 1 << 20);
+        assert_eq!(statistics.lost(), 0);
+        recorder.finish().unwrap();
+        assert!(!statistics.by_name().is_empty(), "the handle outlives the recording");
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn what_is_past_the_window_is_out_of_it() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let statistics = recorder.statistics(Duration::from_millis(200));
+        drop(span!("once"));
+        recorder.flush();
+        wait_until("it to be seen", || !statistics.by_name().is_empty());
+        wait_until("it to be forgotten", || statistics.by_name().is_empty());
+        recorder.finish().unwrap();
+    })
+    .run()
+    .succeeded();
+}
+
+fn rows(end: &crate::child::End, what: &str) -> Vec<Value> {
+    let names = end.files(".jsonl");
+    let prefix = format!("run.{what}-20");
+    let mut names = names.iter().filter(|name| name.starts_with(&prefix));
+    let (name, none) = (names.next().expect(what), names.next());
+    assert_eq!(none, None);
+    assert!(name.ends_with("Z.jsonl"), "{name}");
+    let text = fs::read_to_string(end.path(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn rows_are_written_at_an_interval_to_files_named_after_the_time() {
+    let end = child(|scene: &Scene| {
+        std::env::set_current_dir(scene.path("")).unwrap();
+        let recorder = init_from_env().expect("it was asked for");
+        work();
+        thread::sleep(Duration::from_millis(2_300));
+        drop(span!("late"));
+        recorder.finish().unwrap();
+    });
+    let end = end
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_JSONL", "run.jsonl")
+        .environment("RINGSCOPE_JSONL_INTERVAL", "1");
+    let end = end.run().succeeded();
+    assert_eq!(end.stderr, "");
+    let latency = rows(&end, "latency");
+    let forward: Vec<&Value> =
+        latency.iter().filter(|row| row["path"][1] == "forward" && row["depth"] == 1).collect();
+    // Once, of the interval it was in.
+    assert_eq!((forward.len(), &forward[0]["count"]), (1, &100.into()), "{latency:#?}");
+    assert!(forward[0]["p99_ns"].as_u64().unwrap() >= 100_000);
+    assert_eq!(latency.last().unwrap()["path"][0], "late");
+    let memory = rows(&end, "memory");
+    let scratch = memory.iter().rfind(|row| row["path"][2] == "scratch").unwrap();
+    assert_eq!((&scratch["bytes"], &scratch["peak_bytes"]), (&2_000.into(), &3_000.into()));
+    assert!(end.path("run.jsonl").exists());
+}
