@@ -168,7 +168,7 @@ macro_rules! metric_kind {
         }
 
         impl $crate::vocabulary::Metric for $kind<'_> {
-            #[inline]
+            #[inline(always)]
             fn record_now(&self) {
                 let site = <Self as $crate::__metric::Timed>::site();
                 if $crate::__metric::is_on(site) {

@@ -66,11 +66,13 @@ pub use structure::{Structure, StructureSpan};
 /// ```
 #[macro_export]
 macro_rules! record_metric {
-    ($set:ident :: $kind:ident { $($field:ident : $value:expr),* $(,)? }) => {
+    ($set:ident :: $kind:ident { $($field:ident : $value:expr),* $(,)? }) => {{
+        // The kind has to be one of the set, whose largest need not be made for it.
+        let _ = $set::$kind;
         $crate::vocabulary::Metric::record_now(
-            &$set::$kind($crate::vocabulary::$kind::new()$(.$field($value))*)
+            &$crate::vocabulary::$kind::new()$(.$field($value))*
         )
-    };
+    }};
     ($metric:expr) => {
         $crate::vocabulary::Metric::record_now(&$metric)
     };
