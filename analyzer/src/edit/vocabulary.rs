@@ -2,7 +2,7 @@
 //! trace may have them. They are those of `format-spec/VOCABULARY.md`.
 
 /// Names of events.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 33] = [
     "cache.access",
     "cache.hit",
     "cache.miss",
@@ -10,6 +10,7 @@ const NAMES: [&str; 31] = [
     "call.exception",
     "checkpoint",
     "circuit.opened",
+    "command_buffer.queued",
     "dataset.batch",
     "dataset.load",
     "device.sync",
@@ -30,6 +31,7 @@ const NAMES: [&str; 31] = [
     "process.",
     "recorder.",
     "serialize",
+    "structure.exception",
     "tensor.op",
     "training.epoch",
     "training.step",

@@ -142,6 +142,7 @@ mod tests {
     /// Names by rising end, indented by depth.
     fn placed(spans: &[(&str, i64, u64)]) -> Vec<String> {
         let mut found = Collector::default();
+        found.track(ringscope_format::TrackKind::Thread, 0, "");
         for (name, start, duration) in spans {
             let name = found.strings.number(name);
             found.push(Event::timed(Kind::SPAN, name, 0, *start, *duration), &[]);

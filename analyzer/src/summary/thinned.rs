@@ -31,6 +31,8 @@ impl<T> Thinned<T> {
     /// Of twice as many as wanted, every second one is dropped.
     fn keep(&mut self, value: T, most: usize) {
         self.kept.push(value);
+        // Also if this one is dropped right away: the next is as far from it as it was from the last.
+        self.skip = self.stride - 1;
         if self.kept.len() >= 2 * most && self.stride < u32::MAX / 2 {
             let mut at = 0;
             self.kept.retain(|_| {
@@ -39,7 +41,6 @@ impl<T> Thinned<T> {
             });
             self.stride *= 2;
         }
-        self.skip = self.stride - 1;
     }
 }
 
@@ -57,6 +58,9 @@ mod tests {
         assert_eq!(thinned(7), ((0..7).collect(), 1));
         assert_eq!(thinned(8), (vec![0, 2, 4, 6], 2));
         let (kept, stride) = thinned(1_000);
-        assert!((4..8).contains(&kept.len()) && kept[1] - kept[0] == stride, "{kept:?} {stride}");
+        assert!(
+            (4..8).contains(&kept.len()) && kept.iter().zip(0..).all(|(it, at)| *it == at * stride),
+            "{kept:?} {stride}"
+        );
     }
 }
