@@ -43,6 +43,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `attribute` | `#[ringscope::instrument]`, a span around a function |
+//! | `tracing` | [`tracing`](crate::tracing): a subscriber and a layer for the spans of `tracing` |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;
@@ -67,6 +68,8 @@ mod off;
 mod recorder;
 #[cfg(not(feature = "off"))]
 mod rendezvous;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 
 #[cfg(feature = "off")]
 pub use off::{AsyncSpan, CallSite, Recorder, Span, SpanWith, ThreadHandle, register_thread};

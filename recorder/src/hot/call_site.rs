@@ -210,6 +210,14 @@ impl CallSite {
         self.keys
     }
 
+    /// Gives the name and the keys their ids, if they have none yet.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn settle(&'static self) {
+        if self.state.load(Acquire) == LOOK_CLOSER {
+            unless_reentered(|| self.register());
+        }
+    }
+
     /// Decides for a site whose state says [`LOOK_CLOSER`].
     #[cold]
     pub(crate) fn look_closer(&'static self) -> Verdict {

@@ -27,4 +27,5 @@ mod rules;
 mod starting;
 mod threads;
 mod told;
+mod tracing;
 mod values;

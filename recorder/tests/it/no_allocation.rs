@@ -67,7 +67,7 @@ fn everything(thread: &ThreadHandle, named: &'static CallSite, i: u64) {
 }
 
 #[track_caller]
-fn does_not_allocate(what: &str, mut f: impl FnMut(u64)) {
+pub(crate) fn does_not_allocate(what: &str, mut f: impl FnMut(u64)) {
     f(0); // the first use of a call site is cold
     let before = CALLS.get();
     (1..2_000).for_each(&mut f);
