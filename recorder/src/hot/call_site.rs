@@ -210,11 +210,12 @@ impl CallSite {
         self.keys
     }
 
-    /// Gives the name and the keys their ids, if they have none yet.
+    /// Gives the name and the keys their ids, if they have none yet. Within
+    /// [`unless_reentered`]: it locks.
     #[cfg(feature = "tracing")]
     pub(crate) fn settle(&'static self) {
         if self.state.load(Acquire) == LOOK_CLOSER {
-            unless_reentered(|| self.register());
+            self.register();
         }
     }
 

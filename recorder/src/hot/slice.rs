@@ -9,10 +9,10 @@
 use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Value};
 
 use crate::hot::{
-    call_site::LOOK_CLOSER,
+    call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
     lane::{Lane, span_words},
-    ring_pool::UNATTACHED,
+    ring_pool::{self, UNATTACHED},
     span::{Span, push_and_leave},
 };
 
@@ -20,6 +20,35 @@ use crate::hot::{
 const SLICE_NOT_SPAN: u64 = ((Kind::SLICE.0 ^ Kind::SPAN.0) as u64) << 32;
 
 impl Span {
+    /// Whether [`enter_simple`](Self::enter_simple) will do: the site is on, no
+    /// rule applies, and the thread is known and not too deep in spans.
+    #[inline(always)]
+    pub(crate) fn is_simple(site: &'static CallSite) -> bool {
+        let state = site.state();
+        // SAFETY: null, or a lane, and lanes live for ever.
+        let lane = unsafe { ring_pool::current().as_ref() };
+        state != OFF
+            && state & LOOK_CLOSER == 0
+            && lane.is_some_and(|lane| lane.in_flight.has_room())
+    }
+
+    /// Opens a span in the ordinary case; one that is not recorded in any other.
+    #[inline(always)]
+    pub(crate) fn enter_simple(site: &'static CallSite) -> Span {
+        let state = site.state();
+        // SAFETY: null, or a lane, and lanes live for ever.
+        let lane = unsafe { ring_pool::current().as_ref() };
+        let Some(lane) = lane.filter(|_| state & LOOK_CLOSER == 0) else {
+            return Span::inert(site);
+        };
+        let track = lane.track_word();
+        let start = clock::hardware_ticks();
+        match lane.in_flight.enter(start, state) {
+            Some(place) => Span::begun(lane, site, start, track | u64::from(state), place),
+            None => Span::inert(site),
+        }
+    }
+
     /// The track it began on; 0 if it is not recorded.
     #[inline(always)]
     pub(crate) fn track(&self) -> u32 {

@@ -69,8 +69,21 @@ impl Span {
         Span::open(thread.lane(), site, name, clock::hardware_ticks)
     }
 
+    /// A span that began, as its parts.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
-    fn inert(site: &'static CallSite) -> Span {
+    pub(super) fn begun(
+        lane: &'static Lane,
+        site: &'static CallSite,
+        start: u64,
+        names: u64,
+        place: u32,
+    ) -> Span {
+        Span { lane, site, start, names, place, status: Status::UNKNOWN, not_send: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn inert(site: &'static CallSite) -> Span {
         Span {
             lane: ptr::null(),
             site,

@@ -64,8 +64,9 @@ impl Filter {
                 ));
                 continue;
             }
+            let is_whole = !part.starts_with('=') && !part.ends_with('=');
             match part.parse::<Targets>() {
-                Ok(parsed) => {
+                Ok(parsed) if is_whole => {
                     known += 1;
                     targets = targets.with_targets(parsed.iter());
                     targets = match parsed.default_level() {
@@ -73,7 +74,7 @@ impl Filter {
                         None => targets,
                     };
                 }
-                Err(_) => ignored.push(format!(
+                _ => ignored.push(format!(
                     "`{part}`: not a level or `target=level`; levels are off, error, warn, \
                      info, debug and trace"
                 )),

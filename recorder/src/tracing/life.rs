@@ -64,8 +64,8 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
         let mut telling = Telling::new();
         telling.link(Link { id: slot.number().into(), track: lane.track(), role: LinkRole::Own });
         telling.field(busy, Value::Ticks(slot.busy.load(Relaxed)));
-        telling.field(slices, Value::U64(slot.slices.load(Relaxed).into()));
-        telling.field(moves, Value::U64(slot.moves.load(Relaxed).into()));
+        telling.field(slices, Value::U64(slot.slices().into()));
+        telling.field(moves, Value::U64(slot.moves().into()));
         if let Some(details) = details {
             details.tell_all(&mut telling);
         }

@@ -1,19 +1,20 @@
 //! From a call site of `tracing` to ours, without a lock.
 //!
-//! `tracing` knows a call site by its metadata, which is static. A table that only
-//! grows leads from its address to a [`Site`]; a larger table replaces it when it is
-//! half full, and the old one stays for those who are reading it. All of it is as
-//! long-lived as the program's call sites themselves.
+//! `tracing` knows a call site by its metadata, which is static. A table leads from
+//! its address to a [`Site`]; it is in static memory, so that a look costs two loads. Sites
+//! that find the places around theirs taken are in a map behind a lock. All of
+//! it is as long-lived as the program's call sites themselves.
 
-#![allow(unsafe_code)] // tables and sites that live for ever, behind atomic pointers
+#![allow(unsafe_code)] // sites that live for ever, behind atomic pointers
 
 use std::{
+    collections::HashMap,
     ptr,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{
             AtomicPtr,
-            Ordering::{Acquire, Relaxed, Release},
+            Ordering::{Acquire, Release},
         },
     },
 };
@@ -25,8 +26,10 @@ use crate::hot::{
     names,
 };
 
-/// How many call sites the first table takes, twice over.
-const FIRST_PLACES: usize = 1 << 10;
+/// 32 KiB, of which the system hands out the pages that are used.
+const PLACES: usize = 1 << 12;
+/// How many places are tried.
+const PROBES: usize = 8;
 
 /// What is known of one call site.
 #[derive(Debug)]
@@ -50,90 +53,66 @@ impl Site {
     }
 }
 
-#[derive(Debug)]
-struct Table {
-    /// A power of two of them, null or a site each.
-    places: Box<[AtomicPtr<Site>]>,
-}
-
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
-/// Held while a site is added; counts them.
-static ADDING: Mutex<usize> = Mutex::new(0);
-
-impl Table {
-    fn of(places: usize) -> Self {
-        Self { places: (0..places).map(|_| AtomicPtr::default()).collect() }
-    }
-
-    /// Places in the order in which they are tried.
-    #[inline(always)]
-    fn probe(&self, metadata: *const Metadata<'static>) -> impl Iterator<Item = &AtomicPtr<Site>> {
-        // Metadata are more than 64 bytes apart; the multiplier spreads the rest.
-        let first = (metadata.addr() >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as usize) >> 20;
-        let mask = self.places.len() - 1;
-        (0..self.places.len()).map(move |step| &self.places[(first + step) & mask])
-    }
-
-    #[inline(always)]
-    fn find(&self, metadata: &'static Metadata<'static>) -> Option<&'static Site> {
-        for place in self.probe(metadata) {
-            // Acquire, with the Release in `put`: who sees a site sees what is in it.
-            // SAFETY: null, or made by `Box::leak` in `add`.
-            let site: &'static Site = unsafe { place.load(Acquire).as_ref() }?;
-            if ptr::eq(site.metadata, metadata) {
-                return Some(site);
-            }
-        }
-        None
-    }
-
-    fn put(&self, site: &'static Site) {
-        let free = self.probe(site.metadata).find(|place| place.load(Relaxed).is_null());
-        if let Some(place) = free {
-            place.store(ptr::from_ref(site).cast_mut(), Release);
-        }
-    }
-}
+/// Null, or a site each.
+static TABLE: [AtomicPtr<Site>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+/// Sites without a place, by the address of their metadata. Held while one is added.
+static OTHERS: Mutex<Option<HashMap<usize, &'static Site>>> = Mutex::new(None);
 
 /// Our site for one of `tracing`; none if this thread is just registering
 /// something else and must not lock.
 #[inline(always)]
 pub(super) fn of(metadata: &'static Metadata<'static>) -> Option<&'static Site> {
+    let first = place_of(metadata);
+    match site_at(first) {
+        Some(site) if ptr::eq(site.metadata, metadata) => Some(site),
+        _ => look_further(metadata, first),
+    }
+}
+
+#[inline(always)]
+fn place_of(metadata: &'static Metadata<'static>) -> usize {
+    // Metadata are over 64 bytes long; the multiplier spreads what is left of the address.
+    let spread = (ptr::from_ref(metadata).addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (spread >> (64 - PLACES.trailing_zeros())) as usize
+}
+
+#[inline(always)]
+fn site_at(place: usize) -> Option<&'static Site> {
+    // Acquire, with the Release in `add`: who sees a site sees what is in it.
     // SAFETY: null, or made by `Box::leak` in `add`.
-    let table: Option<&'static Table> = unsafe { TABLE.load(Acquire).as_ref() };
-    table.and_then(|table| table.find(metadata)).or_else(|| add(metadata))
+    unsafe { TABLE[place % PLACES].load(Acquire).as_ref() }
+}
+
+#[inline(never)]
+fn look_further(metadata: &'static Metadata<'static>, first: usize) -> Option<&'static Site> {
+    let near = (first..first + PROBES).filter_map(site_at);
+    let known = near.into_iter().find(|site| ptr::eq(site.metadata, metadata));
+    known.or_else(|| unless_reentered(|| find_or_add(metadata, first)))
+}
+
+fn others() -> MutexGuard<'static, Option<HashMap<usize, &'static Site>>> {
+    OTHERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cold]
-#[inline(never)]
-fn add(metadata: &'static Metadata<'static>) -> Option<&'static Site> {
-    let site = unless_reentered(|| {
-        let mut count = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: as in `of`.
-        let known: Option<&'static Table> = unsafe { TABLE.load(Acquire).as_ref() };
-        if let Some(site) = known.and_then(|table| table.find(metadata)) {
-            return site; // another thread came first
-        }
-        let site: &'static Site = Box::leak(Box::new(describe(metadata)));
-        *count += 1;
-        match known {
-            Some(table) if *count * 2 <= table.places.len() => table.put(site),
-            _ => {
-                let larger = Table::of(known.map_or(FIRST_PLACES, |table| table.places.len() * 2));
-                for place in known.iter().flat_map(|table| &table.places) {
-                    // SAFETY: as in `find`.
-                    if let Some(site) = unsafe { place.load(Relaxed).as_ref() } {
-                        larger.put(site);
-                    }
-                }
-                larger.put(site);
-                TABLE.store(Box::leak(Box::new(larger)), Release);
-            }
-        }
-        site
-    })?;
+fn find_or_add(metadata: &'static Metadata<'static>, first: usize) -> &'static Site {
+    let mut others = others();
+    let places = first..first + PROBES;
+    let near = places.clone().filter_map(site_at).find(|site| ptr::eq(site.metadata, metadata));
+    let address = ptr::from_ref(metadata).addr();
+    let further = || others.as_ref()?.get(&address).copied();
+    if let Some(site) = near.or_else(further) {
+        return site;
+    }
+    let site: &'static Site = Box::leak(Box::new(describe(metadata)));
     site.call_site.settle();
-    Some(site)
+    match places.map(|place| place % PLACES).find(|&place| site_at(place).is_none()) {
+        Some(free) => TABLE[free].store(ptr::from_ref(site).cast_mut(), Release),
+        None => {
+            others.get_or_insert_default().insert(address, site);
+        }
+    }
+    site
 }
 
 fn describe(metadata: &'static Metadata<'static>) -> Site {

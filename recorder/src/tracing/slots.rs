@@ -61,14 +61,11 @@ pub(super) struct Slot {
     pub(super) created: AtomicU64,
     /// Ticks inside of it so far.
     pub(super) busy: AtomicU64,
-    /// How often it was left.
-    pub(super) slices: AtomicU32,
-    /// The track that created it, or was the first inside; 0 if not known yet.
-    home: AtomicU32,
-    /// The track that was inside last.
-    pub(super) track: AtomicU32,
-    /// How often that changed.
-    pub(super) moves: AtomicU32,
+    /// How often it was left, and in the upper half how often on another track than before.
+    stays: AtomicU64,
+    /// The track that was inside last, and in the upper half the one that created it or
+    /// was the first inside; 0 if that is not known yet.
+    tracks: AtomicU64,
     /// Handles that are left.
     references: AtomicU32,
     /// How many spans its thread had entered when it was created.
@@ -81,7 +78,7 @@ pub(super) struct Slot {
 static TABLE: [AtomicPtr<[Slot; BLOCK]>; BLOCKS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS];
 /// Slots that nobody has, and how many blocks there are.
-static SPARE: Mutex<(Vec<u32>, usize)> = Mutex::new((Vec::new(), 0));
+static SPARE: Mutex<(Vec<&'static Slot>, usize)> = Mutex::new((Vec::new(), 0));
 
 /// What a new span is.
 pub(super) struct Birth {
@@ -93,17 +90,11 @@ pub(super) struct Birth {
 /// The slot of a span, if that exists.
 #[inline(always)]
 pub(super) fn find(id: u64) -> Option<&'static Slot> {
-    let index = (id as u32 & ((1 << INDEX_BITS) - 1)).wrapping_sub(1);
-    at(index).filter(|slot| slot.id.load(Relaxed) == id)
-}
-
-#[inline(always)]
-pub(super) fn at(index: u32) -> Option<&'static Slot> {
-    let index = index as usize;
+    let index = (id as u32 & ((1 << INDEX_BITS) - 1)).wrapping_sub(1) as usize;
     let block = TABLE.get(index / BLOCK)?.load(Acquire);
     // SAFETY: null, or made by `Box::leak` in `add_block`.
     let block: &'static [Slot; BLOCK] = unsafe { block.as_ref() }?;
-    Some(&block[index % BLOCK])
+    Some(&block[index % BLOCK]).filter(|slot| slot.is(id))
 }
 
 impl Slot {
@@ -115,12 +106,9 @@ impl Slot {
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.state.store(0, Relaxed);
         self.numbers.store(u64::from(birth.parent) << 32 | u64::from(birth.number), Relaxed);
-        self.created.store(0, Relaxed);
         self.busy.store(0, Relaxed);
-        self.slices.store(0, Relaxed);
-        self.home.store(birth.track, Relaxed);
-        self.track.store(birth.track, Relaxed);
-        self.moves.store(0, Relaxed);
+        self.stays.store(0, Relaxed);
+        self.tracks.store(u64::from(birth.track) << 32 | u64::from(birth.track), Relaxed);
         self.references.store(1, Relaxed);
         self.id.store(id, Release);
         id
@@ -133,15 +121,13 @@ impl Slot {
         self.created.store(now, Relaxed);
     }
 
-    /// Takes the slot from its span; returns its index, to be given back.
+    /// Takes the slot from its span.
     #[inline(always)]
-    pub(super) fn free(&self) -> u32 {
+    pub(super) fn free(&self) {
         if self.has(HAS_DETAILS) {
             self.forget_details();
         }
-        let id = self.id.load(Relaxed);
         self.id.store(0, Release);
-        (id as u32 & ((1 << INDEX_BITS) - 1)).wrapping_sub(1)
     }
 
     /// Its site; none if it has never been taken.
@@ -204,26 +190,46 @@ impl Slot {
             self.state.store(state - 1, Relaxed);
         }
         self.busy.store(self.busy.load(Relaxed).wrapping_add(ticks), Relaxed);
-        self.slices.store(self.slices.load(Relaxed).wrapping_add(1), Relaxed);
-        if self.track.load(Relaxed) != track {
+        self.stays.store(self.stays.load(Relaxed).wrapping_add(1), Relaxed);
+        if self.track() != track {
             self.move_to(track);
         }
     }
 
     #[cold]
     fn move_to(&self, track: u32) {
-        self.track.store(track, Relaxed);
-        if self.home.load(Relaxed) == 0 {
-            // Created before its thread had a track.
-            self.home.store(track, Relaxed);
-        } else {
-            self.moves.store(self.moves.load(Relaxed).wrapping_add(1), Relaxed);
-        }
+        // If there is none yet, it was created before its thread had a track.
+        let home = if self.home() == 0 { track } else { self.home() };
+        self.stays.fetch_add(u64::from(home == self.home()) << 32, Relaxed);
+        self.tracks.store(u64::from(home) << 32 | u64::from(track), Relaxed);
+    }
+
+    /// How often it was left.
+    #[inline(always)]
+    pub(super) fn slices(&self) -> u32 {
+        self.stays.load(Relaxed) as u32
+    }
+
+    /// How often on another track than the time before.
+    pub(super) fn moves(&self) -> u32 {
+        (self.stays.load(Relaxed) >> 32) as u32
+    }
+
+    /// Whether it was left once, without having moved.
+    #[inline(always)]
+    pub(super) fn stayed_once(&self) -> bool {
+        self.stays.load(Relaxed) == 1
+    }
+
+    /// The track that was inside last.
+    #[inline(always)]
+    pub(super) fn track(&self) -> u32 {
+        self.tracks.load(Relaxed) as u32
     }
 
     /// The track that created it; 0 if that has none.
     pub(super) fn home(&self) -> u32 {
-        self.home.load(Relaxed)
+        (self.tracks.load(Relaxed) >> 32) as u32
     }
 
     /// One handle more.
@@ -282,10 +288,8 @@ impl Slot {
             numbers: AtomicU64::new(0),
             created: AtomicU64::new(0),
             busy: AtomicU64::new(0),
-            slices: AtomicU32::new(0),
-            home: AtomicU32::new(0),
-            track: AtomicU32::new(0),
-            moves: AtomicU32::new(0),
+            stays: AtomicU64::new(0),
+            tracks: AtomicU64::new(0),
             references: AtomicU32::new(0),
             turn: AtomicU32::new(0),
             details: Mutex::new(None),
@@ -296,7 +300,7 @@ impl Slot {
 
 /// Moves spare slots into `into`, until it is full or there are no more.
 #[cold]
-pub(super) fn take_spare(into: &mut [u32]) -> usize {
+pub(super) fn take_spare(into: &mut [Option<&'static Slot>]) -> usize {
     let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
     let (free, blocks) = &mut *spare;
     if free.is_empty() && *blocks < BLOCKS {
@@ -305,24 +309,24 @@ pub(super) fn take_spare(into: &mut [u32]) -> usize {
     }
     let taken = free.len().min(into.len());
     let rest = free.len() - taken;
-    into[..taken].copy_from_slice(&free[rest..]);
-    free.truncate(rest);
+    into.iter_mut().zip(free.drain(rest..)).for_each(|(place, slot)| *place = Some(slot));
     taken
 }
 
 /// Gives slots back.
 #[cold]
-pub(super) fn give_back(slots: &[u32]) {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner).0.extend_from_slice(slots);
+pub(super) fn give_back(slots: impl Iterator<Item = &'static Slot>) {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner).0.extend(slots);
 }
 
-fn add_block(number: usize, free: &mut Vec<u32>) {
+fn add_block(number: usize, free: &mut Vec<&'static Slot>) {
     let first = (number * BLOCK) as u32;
     let block: Box<[Slot]> = (first..first + BLOCK as u32).map(Slot::new).collect();
     let Ok(block) = <Box<[Slot; BLOCK]>>::try_from(block) else { return };
-    TABLE[number].store(Box::leak(block), Release);
+    let block: &'static [Slot; BLOCK] = Box::leak(block);
+    TABLE[number].store(ptr::from_ref(block).cast_mut(), Release);
     // Downwards, so that the first is taken first.
-    free.extend((first..first + BLOCK as u32).rev());
+    free.extend(block.iter().rev());
 }
 
 #[cfg(test)]
@@ -331,20 +335,23 @@ mod tests {
 
     #[test]
     fn an_id_leads_to_its_slot_until_that_is_given_back() {
-        let mut mine = [0; 2];
+        let mut mine = [None; 2];
         assert_eq!(take_spare(&mut mine), 2);
-        assert_ne!(mine[0], mine[1]);
-        let slot = at(mine[0]).unwrap();
-        let id = slot.next_id.load(Relaxed);
-        slot.id.store(id, Relaxed);
-        slot.next_id.store(id + (1 << INDEX_BITS), Relaxed);
+        let slot = mine[0].unwrap();
+        let next = || {
+            let id = slot.next_id.fetch_add(1 << INDEX_BITS, Relaxed);
+            slot.id.store(id, Relaxed);
+            id
+        };
+        let id = next();
         assert!(ptr::eq(find(id).unwrap(), slot));
-        assert_eq!(slot.free(), mine[0]);
-        assert!(find(id).is_none());
-        slot.id.store(slot.next_id.load(Relaxed), Relaxed);
-        assert!(find(id).is_none(), "the next span has another id");
         slot.free();
-        give_back(&mine);
+        assert!(find(id).is_none());
+        let later = next();
+        assert!(find(id).is_none(), "the next span has another id");
+        assert!(ptr::eq(find(later).unwrap(), slot));
+        slot.free();
+        give_back(mine.into_iter().flatten());
     }
 
     #[test]
@@ -356,15 +363,16 @@ mod tests {
 
     #[test]
     fn slots_are_handed_out_once() {
-        let mut mine = vec![0; 3 * BLOCK];
+        let mut mine = vec![None; 3 * BLOCK];
         let mut taken = 0;
         while taken < mine.len() {
             taken += take_spare(&mut mine[taken..]);
         }
-        let mut sorted = mine.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(sorted.len(), mine.len());
-        give_back(&mine);
+        let mine = || mine.iter().copied().flatten();
+        let mut addresses: Vec<usize> = mine().map(|slot| ptr::from_ref(slot).addr()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 3 * BLOCK);
+        give_back(mine());
     }
 }

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)] // the calling thread's lane is a raw pointer
 
-use std::{mem::ManuallyDrop, sync::atomic::Ordering::Relaxed};
+use std::mem::ManuallyDrop;
 
 use ringscope_format::{LinkRole, LostCause};
 use tracing_core::{field::ValueSet, span};
@@ -15,10 +15,10 @@ use super::{
     life,
     sites::{self, Site},
     slots::{self, Birth, HAS_DETAILS, Slot, TO_TELL, UNRECORDED, WAITED},
-    thread::{self, Frame},
+    thread::{self, Frame, Thread},
 };
 use crate::hot::{
-    call_site::{LOOK_CLOSER, OFF},
+    call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
     lane::Lane,
     ring_pool::{self, UNATTACHED},
@@ -63,14 +63,13 @@ pub(super) fn create(attributes: &span::Attributes<'_>, parent: Parent) -> Optio
 #[cold]
 #[inline(never)]
 fn create_while_exiting(site: &'static Site, attributes: &span::Attributes<'_>) -> Option<u64> {
-    let mut index = [0];
-    if slots::take_spare(&mut index) == 0 {
-        return none_left(site);
-    }
+    let mut slot = [None];
+    slots::take_spare(&mut slot);
+    let Some(slot) = slot[0] else { return none_left(site) };
     let birth = Birth { number: 0, parent: 0, track: 0 };
-    let slot = slots::at(index[0])?;
     let id = slot.take(site, &birth);
     describe(slot, site, None, attributes.values());
+    slot.begin(0, 0);
     Some(id)
 }
 
@@ -119,38 +118,59 @@ pub(super) fn follows_from(id: u64, earlier: u64) {
 pub(super) fn enter(id: u64) {
     let Some(slot) = slots::find(id) else { return };
     let Some(site) = slot.site() else { return };
-    let Some(thread) = thread::current() else { return enter_while_exiting(site) };
-    thread.make_room();
+    let site = &site.call_site;
+    let thread = thread::current_if_any();
+    match thread.filter(|thread| thread.has_room() && Span::is_simple(site)) {
+        Some(thread) => enter_on(thread, id, slot, Span::enter_simple(site)),
+        None => enter_closer(id, slot, site),
+    }
+}
+
+#[inline(always)]
+fn enter_on(thread: &Thread, id: u64, slot: &'static Slot, span: Span) {
     slot.come_in(thread.innermost());
     let (number, turn) = (slot.number(), thread.turn.get());
     thread.turn.set(turn.wrapping_add(1));
-    let span = ManuallyDrop::new(Span::enter(&site.call_site));
-    thread.push(Frame { id, slot, number, turn, span });
+    thread.push(Frame { id, slot, number, turn, span: ManuallyDrop::new(span) });
 }
 
+/// First use of the thread or the site, a rule, or a deep stack.
+///
+/// Apart from the ordinary case, which then calls nothing and has no registers to save.
 #[cold]
-fn enter_while_exiting(site: &'static Site) {
-    if site.call_site.state() != OFF {
-        lose(LostCause::ThreadExit);
-    }
+#[inline(never)]
+fn enter_closer(id: u64, slot: &'static Slot, site: &'static CallSite) {
+    let Some(thread) = thread::current() else {
+        if site.state() != OFF {
+            lose(LostCause::ThreadExit);
+        }
+        return;
+    };
+    thread.make_room();
+    enter_on(thread, id, slot, Span::enter(site));
 }
 
 /// The calling thread leaves a span.
 #[inline(always)]
 pub(super) fn exit(id: u64) {
-    let Some(thread) = thread::current() else { return };
-    let Some(frame) = thread.pop(id) else { return };
-    let (slot, span) = (frame.slot, &frame.span);
-    let ticks = match slot.has(TO_TELL) && slot.is(id) {
-        false => span.end_slice(frame.number),
-        true => tell(slot, span, frame.number),
-    };
+    let Some(thread) = thread::current_if_any() else { return };
     thread.last_left.set(id);
-    if !slot.is(id) {
-        return; // closed while it was entered, and its slot perhaps another's
+    thread.pop(id, leave);
+}
+
+#[inline(always)]
+fn leave(frame: &Frame) {
+    let Frame { id, slot, number, ref span, .. } = *frame;
+    let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
+    let ticks = match is_here && slot.has(TO_TELL) {
+        false => span.end_slice(number),
+        true => tell(slot, span, number),
+    };
+    if !is_here {
+        return;
     }
-    if slot.slices.load(Relaxed) == 0 || !span.is_recording() {
-        note(slot, &frame);
+    if slot.slices() == 0 || !span.is_recording() {
+        note(slot, frame);
     }
     slot.go_out(ticks, span.track());
 }
@@ -196,17 +216,13 @@ fn close(slot: &'static Slot, id: u64) {
     let thread = thread::current();
     // What was entered once, before anything else, and by the thread that closes it, is told
     // by its slice.
-    if slot.slices.load(Relaxed) != 1
-        || slot.has(WAITED | TO_TELL)
-        || slot.moves.load(Relaxed) != 0
-        || slot.track.load(Relaxed) != this_track()
-    {
+    if !slot.stayed_once() || slot.has(WAITED | TO_TELL) || slot.track() != this_track() {
         life::tell(slot, thread.is_some_and(|thread| thread.last_left.get() == id));
     }
-    let index = slot.free();
+    slot.free();
     match thread {
-        Some(thread) => thread.keep_slot(index),
-        None => slots::give_back(&[index]),
+        Some(thread) => thread.keep_slot(slot),
+        None => slots::give_back([slot].into_iter()),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Frame {
 /// What belongs to one thread.
 pub(super) struct Thread {
     frames: UnsafeCell<Vec<Frame>>,
-    kept: UnsafeCell<([u32; KEPT_SLOTS], usize)>,
+    kept: UnsafeCell<([Option<&'static Slot>; KEPT_SLOTS], usize)>,
     /// The next number, and the end of those that this thread may give.
     numbers: Cell<(u32, u32)>,
     /// How many spans it has entered.
@@ -68,7 +68,7 @@ impl Drop for Retirement {
         // SAFETY: made by `Box::into_raw` in `begin`, and out of reach from now on.
         let thread = unsafe { Box::from_raw(thread.cast_mut()) };
         let (kept, count) = thread.kept.into_inner();
-        slots::give_back(&kept[..count]);
+        slots::give_back(kept[..count].iter().copied().flatten());
         for frame in thread.frames.into_inner() {
             // Nobody can leave these any more.
             if frame.span.is_recording() {
@@ -81,9 +81,15 @@ impl Drop for Retirement {
 /// What belongs to the calling thread; none while that exits.
 #[inline(always)]
 pub(super) fn current() -> Option<&'static Thread> {
+    current_if_any().or_else(begin)
+}
+
+/// The same; none before the first use, too.
+#[inline(always)]
+pub(super) fn current_if_any() -> Option<&'static Thread> {
     // SAFETY: null, or a box that lives until this thread's destructors run. The
     // reference is used by functions that return before that.
-    unsafe { THREAD.get().as_ref() }.or_else(begin)
+    unsafe { THREAD.get().as_ref() }
 }
 
 #[cold]
@@ -93,7 +99,7 @@ fn begin() -> Option<&'static Thread> {
     RETIREMENT.try_with(|_| ()).ok()?;
     let thread = Box::new(Thread {
         frames: UnsafeCell::new(Vec::with_capacity(USUAL_DEPTH)),
-        kept: UnsafeCell::new(([0; KEPT_SLOTS], 0)),
+        kept: UnsafeCell::new(([None; KEPT_SLOTS], 0)),
         numbers: Cell::new((0, 0)),
         turn: Cell::new(0),
         last_left: Cell::new(0),
@@ -120,19 +126,19 @@ impl Thread {
         unsafe { &*self.frames.get() }.last().map(|frame| (frame.id, frame.slot))
     }
 
-    /// Makes room for one more frame. Before the clock is read.
+    /// Whether there is room for one more frame.
     #[inline(always)]
-    pub(super) fn make_room(&self) {
+    pub(super) fn has_room(&self) -> bool {
         // SAFETY: as in `innermost`.
         let frames = unsafe { &*self.frames.get() };
-        if frames.len() == frames.capacity() {
-            self.grow();
-        }
+        frames.len() < frames.capacity()
     }
 
-    #[cold]
-    #[inline(never)]
-    fn grow(&self) {
+    /// Makes room if there is none.
+    pub(super) fn make_room(&self) {
+        if self.has_room() {
+            return;
+        }
         // SAFETY: as in `innermost`.
         let capacity = unsafe { &*self.frames.get() }.capacity();
         let mut larger: Vec<Frame> = Vec::with_capacity(capacity * 2);
@@ -147,29 +153,40 @@ impl Thread {
 
     #[inline(always)]
     pub(super) fn push(&self, frame: Frame) {
-        // SAFETY: as in `innermost`; `make_room` came first, so nothing is allocated.
+        // SAFETY: as in `innermost`; there is room, so nothing is allocated.
         let frames = unsafe { &mut *self.frames.get() };
         if frames.len() < frames.capacity() {
             frames.push(frame);
         }
     }
 
-    /// Takes the innermost frame of a span, which should be the innermost of all.
+    /// Leaves a span: takes its innermost frame, which should be the innermost of
+    /// all, and runs `f` on it. Nothing that `f` does comes back here.
     #[inline(always)]
-    pub(super) fn pop(&self, id: u64) -> Option<Frame> {
+    pub(super) fn pop(&self, id: u64, f: impl FnOnce(&Frame)) {
         // SAFETY: as in `innermost`.
         let frames = unsafe { &mut *self.frames.get() };
-        match frames.last() {
-            Some(frame) if frame.id == id => frames.pop(),
-            _ => Self::pop_out_of_turn(frames, id),
-        }
+        let Some(last) = frames.len().checked_sub(1).filter(|&last| frames[last].id == id) else {
+            return self.pop_out_of_turn(id, f);
+        };
+        // Read where it is: copied as a whole it would have to wait for the stores of its parts.
+        // SAFETY: there are more than `last` frames, which have no destructors; the memory of
+        // the one left out stays as it is until the next push.
+        let frame = unsafe {
+            frames.set_len(last);
+            &*frames.as_ptr().add(last)
+        };
+        f(frame);
     }
 
     #[cold]
     #[inline(never)]
-    fn pop_out_of_turn(frames: &mut Vec<Frame>, id: u64) -> Option<Frame> {
-        let at = frames.iter().rposition(|frame| frame.id == id)?;
-        Some(frames.remove(at))
+    fn pop_out_of_turn(&self, id: u64, f: impl FnOnce(&Frame)) {
+        // SAFETY: as in `innermost`.
+        let frames = unsafe { &mut *self.frames.get() };
+        if let Some(at) = frames.iter().rposition(|frame| frame.id == id) {
+            f(&frames.remove(at));
+        }
     }
 
     /// A slot for a new span; none if there are too many.
@@ -180,7 +197,7 @@ impl Thread {
         match count.checked_sub(1) {
             Some(last) => {
                 *count = last;
-                slots::at(kept[last])
+                *kept.get(last)?
             }
             None => self.fetch_slot(),
         }
@@ -189,20 +206,20 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn fetch_slot(&self) -> Option<&'static Slot> {
-        let mut fetched = [0; KEPT_SLOTS / 2];
+        let mut fetched = [None; KEPT_SLOTS / 2];
         let taken = unless_reentered(|| slots::take_spare(&mut fetched)).unwrap_or(0);
         let (last, rest) = fetched[..taken].split_last()?;
-        rest.iter().for_each(|&slot| self.keep_slot(slot));
-        slots::at(*last)
+        rest.iter().copied().flatten().for_each(|slot| self.keep_slot(slot));
+        *last
     }
 
     /// Takes a slot back.
     #[inline(always)]
-    pub(super) fn keep_slot(&self, slot: u32) {
+    pub(super) fn keep_slot(&self, slot: &'static Slot) {
         // SAFETY: as in `innermost`.
         let (kept, count) = unsafe { &mut *self.kept.get() };
         if let Some(place) = kept.get_mut(*count) {
-            *place = slot;
+            *place = Some(slot);
             *count += 1;
         } else {
             self.return_slots(slot);
@@ -211,15 +228,16 @@ impl Thread {
 
     #[cold]
     #[inline(never)]
-    fn return_slots(&self, slot: u32) {
-        let mut returned = [slot; KEPT_SLOTS / 2 + 1];
+    fn return_slots(&self, slot: &'static Slot) {
+        let mut returned = [None; KEPT_SLOTS / 2];
         {
             // SAFETY: as in `innermost`.
             let (kept, count) = unsafe { &mut *self.kept.get() };
+            returned.copy_from_slice(&kept[KEPT_SLOTS / 2..]);
             *count = KEPT_SLOTS / 2;
-            returned[1..].copy_from_slice(&kept[KEPT_SLOTS / 2..]);
         }
-        unless_reentered(|| slots::give_back(&returned));
+        let returned = returned.into_iter().flatten().chain([slot]);
+        unless_reentered(|| slots::give_back(returned));
     }
 
     /// A number for a new span, never 0.
