@@ -16,6 +16,7 @@ mod process_cost;
 mod quantile;
 mod random;
 mod record;
+mod tracing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,6 +72,8 @@ enum What {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Spans of `tracing`, and a candle model that has them
+    Tracing(Options),
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
     Child { task: String, result: PathBuf },
@@ -116,6 +119,7 @@ enum Task {
     Record(record::Task),
     Crash(crash::Load),
     Analyze(analyze::Run),
+    Tracing(tracing::Task),
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
@@ -150,11 +154,18 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             print(options, &figures, || diff::table(&figures))?;
             Ok(ExitCode::SUCCESS)
         }
+        What::Tracing(options) => {
+            let scratch = options.scratch()?;
+            let figures = tracing::run(options.quick, scratch.path())?;
+            print(options, &figures, || tracing::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
         What::Child { task, result } => {
             let answer = match serde_json::from_str(task).context("task of a child")? {
                 Task::Record(task) => record::answer(&task, &child::scratch(result))?,
                 Task::Crash(load) => serde_json::to_value(crash::be_killed(&load)?)?,
                 Task::Analyze(run) => serde_json::to_value(analyze::answer(&run)?)?,
+                Task::Tracing(task) => tracing::answer(&task, &child::scratch(result))?,
             };
             std::fs::write(result, serde_json::to_string(&answer)?)?;
             Ok(ExitCode::SUCCESS)

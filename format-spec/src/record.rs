@@ -63,6 +63,13 @@ impl Kind {
         matches!(self.0, 0x40..=0x7F)
     }
 
+    /// Whether it is the whole life of a span that has slices: that is told twice,
+    /// and is no time of its track.
+    #[inline]
+    pub const fn is_life(self) -> bool {
+        matches!(self, Kind::TASK | Kind::REUSED)
+    }
+
     /// Whether this unit belongs to the record before it.
     #[inline]
     pub const fn is_slot(self) -> bool {
