@@ -12,6 +12,7 @@
 use std::{
     fmt::{self, Write},
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::LazyLock,
 };
 
 use ringscope_format::{Link, LinkRole, Value};
@@ -33,6 +34,15 @@ const TEXTS: usize = 1_536;
 const LEAST_TEXT: usize = 26;
 /// Stands behind what a value that panicked had written.
 const PANICKED: &str = "(formatting it panicked)";
+
+/// The key of how many fields were left out.
+static LEFT_OUT: LazyLock<u32> =
+    LazyLock::new(|| names::with(|names| names.intern("fields_left_out")));
+
+/// Gives it its id.
+pub(super) fn prepare() {
+    LazyLock::force(&LEFT_OUT);
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Stored {
@@ -171,8 +181,7 @@ impl Details {
             );
         }
         if self.left_out > 0 {
-            let key = names::with(|names| names.intern("fields_left_out"));
-            telling.field(key, Value::U64(u64::from(self.left_out)));
+            telling.field(*LEFT_OUT, Value::U64(u64::from(self.left_out)));
         }
         self.links[first_link..self.link_count].iter().for_each(|link| telling.link(*link));
     }

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, atomic::Ordering::Relaxed};
 use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
 
 use super::{
-    details::Telling,
+    details::{self, Telling},
     slots::{ELSEWHERE, Slot, TWICE_AT_ONCE, UNRECORDED},
 };
 use crate::hot::{
@@ -25,6 +25,7 @@ static KEYS: LazyLock<[u32; 3]> =
 /// Gives the keys their ids.
 pub(super) fn prepare() {
     LazyLock::force(&KEYS);
+    details::prepare();
 }
 
 /// Records a span from its creation to now. What this thread has just left it

@@ -41,10 +41,11 @@ pub(super) const ELSEWHERE: u64 = 1 << 33;
 pub(super) const UNRECORDED: u64 = 1 << 34;
 /// Another span was entered between its creation and its first enter.
 pub(super) const WAITED: u64 = 1 << 35;
+
 /// Has fields or links.
-pub(super) const HAS_DETAILS: u64 = 1 << 36;
+const HAS_DETAILS: u32 = 1;
 /// Has some that no slice has told yet.
-pub(super) const TO_TELL: u64 = 1 << 37;
+const NEWS: u32 = 2;
 
 /// One span.
 #[repr(align(128))]
@@ -55,6 +56,9 @@ pub(super) struct Slot {
     site: AtomicPtr<Site>,
     /// Flags, and how many threads are inside.
     state: AtomicU64,
+    /// What is known of `details` without locking them. Apart from `state`: any thread may
+    /// add details while another enters.
+    told: AtomicU32,
     /// Number of the span, and in the upper half that of its parent.
     numbers: AtomicU64,
     /// When it was created; 0 if nothing was recorded then.
@@ -105,6 +109,7 @@ impl Slot {
         self.next_id.store(id.wrapping_add(1 << INDEX_BITS), Relaxed);
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.state.store(0, Relaxed);
+        self.told.store(0, Relaxed);
         self.numbers.store(u64::from(birth.parent) << 32 | u64::from(birth.number), Relaxed);
         self.busy.store(0, Relaxed);
         self.stays.store(0, Relaxed);
@@ -124,7 +129,7 @@ impl Slot {
     /// Takes the slot from its span.
     #[inline(always)]
     pub(super) fn free(&self) {
-        if self.has(HAS_DETAILS) {
+        if self.told.load(Relaxed) & HAS_DETAILS != 0 {
             self.forget_details();
         }
         self.id.store(0, Release);
@@ -165,8 +170,10 @@ impl Slot {
         self.state.store(self.state.load(Relaxed) | flags, Relaxed);
     }
 
-    pub(super) fn unmark(&self, flags: u64) {
-        self.state.store(self.state.load(Relaxed) & !flags, Relaxed);
+    /// Whether it has fields or links that no slice has told yet.
+    #[inline(always)]
+    pub(super) fn has_news(&self) -> bool {
+        self.told.load(Relaxed) & NEWS != 0
     }
 
     /// A thread enters that is inside of span `around`, or of none.
@@ -246,12 +253,22 @@ impl Slot {
         self.references.load(Acquire) == 1 || self.references.fetch_sub(1, AcqRel) == 1
     }
 
-    /// Runs `f` on the fields and links; there is room for them from now on.
-    pub(super) fn with_details<R>(&self, f: impl FnOnce(&mut Details) -> R) -> R {
-        f(self.lock_details().get_or_insert_default())
+    /// Runs `f`, which adds to the fields and links.
+    pub(super) fn add_details(&self, f: impl FnOnce(&mut Details)) {
+        f(self.lock_details().get_or_insert_default());
+        self.told.fetch_or(HAS_DETAILS | NEWS, Relaxed);
     }
 
-    /// The same without making room.
+    /// Runs `f`, which tells what no slice has told yet.
+    pub(super) fn tell_details<R>(&self, f: impl FnOnce(&mut Details) -> R) -> R {
+        let mut details = self.lock_details();
+        // Before they are told: what another thread adds meanwhile waits for the lock, and
+        // comes after this.
+        self.told.fetch_and(!NEWS, Relaxed);
+        f(details.get_or_insert_default())
+    }
+
+    /// Runs `f` on the fields and links, if there ever were any in this slot.
     pub(super) fn with_details_if_any<R>(&self, f: impl FnOnce(Option<&Details>) -> R) -> R {
         f(self.lock_details().as_deref())
     }
@@ -263,7 +280,7 @@ impl Slot {
 
     pub(super) fn put_details(&self, details: Box<Details>) {
         if !details.is_empty() {
-            self.mark(HAS_DETAILS | TO_TELL);
+            self.told.fetch_or(HAS_DETAILS | NEWS, Relaxed);
         }
         *self.lock_details() = Some(details);
     }
@@ -285,6 +302,7 @@ impl Slot {
             id: AtomicU64::new(0),
             site: AtomicPtr::default(),
             state: AtomicU64::new(0),
+            told: AtomicU32::new(0),
             numbers: AtomicU64::new(0),
             created: AtomicU64::new(0),
             busy: AtomicU64::new(0),

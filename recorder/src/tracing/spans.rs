@@ -14,11 +14,11 @@ use super::{
     details::{Details, Visitor},
     life,
     sites::{self, Site},
-    slots::{self, Birth, HAS_DETAILS, Slot, TO_TELL, UNRECORDED, WAITED},
+    slots::{self, Birth, Slot, UNRECORDED, WAITED},
     thread::{self, Frame, Thread},
 };
 use crate::hot::{
-    call_site::{CallSite, LOOK_CLOSER, OFF},
+    call_site::{CallSite, LOOK_CLOSER, OFF, unless_reentered},
     clock,
     lane::Lane,
     ring_pool::{self, UNATTACHED},
@@ -64,7 +64,7 @@ pub(super) fn create(attributes: &span::Attributes<'_>, parent: Parent) -> Optio
 #[inline(never)]
 fn create_while_exiting(site: &'static Site, attributes: &span::Attributes<'_>) -> Option<u64> {
     let mut slot = [None];
-    slots::take_spare(&mut slot);
+    unless_reentered(|| slots::take_spare(&mut slot));
     let Some(slot) = slot[0] else { return none_left(site) };
     let birth = Birth { number: 0, parent: 0, track: 0 };
     let id = slot.take(site, &birth);
@@ -102,15 +102,13 @@ pub(super) fn record(id: u64, values: &span::Record<'_>) {
     };
     let mut news = Details::default();
     values.record(&mut Visitor { site, details: &mut news });
-    slot.with_details(|details| details.merge(&news));
-    slot.mark(HAS_DETAILS | TO_TELL);
+    slot.add_details(|details| details.merge(&news));
 }
 
 /// A span that led to another one.
 pub(super) fn follows_from(id: u64, earlier: u64) {
     let (Some(slot), Some(earlier)) = (slots::find(id), slots::find(earlier)) else { return };
-    slot.with_details(|details| details.link(LinkRole::FollowsFrom, earlier.number()));
-    slot.mark(HAS_DETAILS | TO_TELL);
+    slot.add_details(|details| details.link(LinkRole::FollowsFrom, earlier.number()));
 }
 
 /// The calling thread enters a span.
@@ -162,7 +160,7 @@ pub(super) fn exit(id: u64) {
 fn leave(frame: &Frame) {
     let Frame { id, slot, number, ref span, .. } = *frame;
     let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
-    let ticks = match is_here && slot.has(TO_TELL) {
+    let ticks = match is_here && slot.has_news() {
         false => span.end_slice(number),
         true => tell(slot, span, number),
     };
@@ -182,8 +180,7 @@ fn tell(slot: &Slot, span: &Span, number: u32) -> u64 {
     if !span.is_recording() {
         return 0; // and the next one that is recorded tells it
     }
-    slot.unmark(TO_TELL);
-    slot.with_details(|details| {
+    slot.tell_details(|details| {
         let news = details.tell_news();
         span.end_slice_with(number, news.fields(), news.links())
     })
@@ -216,13 +213,13 @@ fn close(slot: &'static Slot, id: u64) {
     let thread = thread::current();
     // What was entered once, before anything else, and by the thread that closes it, is told
     // by its slice.
-    if !slot.stayed_once() || slot.has(WAITED | TO_TELL) || slot.track() != this_track() {
+    if !slot.stayed_once() || slot.has(WAITED) || slot.has_news() || slot.track() != this_track() {
         life::tell(slot, thread.is_some_and(|thread| thread.last_left.get() == id));
     }
     slot.free();
     match thread {
         Some(thread) => thread.keep_slot(slot),
-        None => slots::give_back([slot].into_iter()),
+        None => unless_reentered(|| slots::give_back([slot].into_iter())).unwrap_or(()),
     }
 }
 

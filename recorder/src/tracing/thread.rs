@@ -68,7 +68,8 @@ impl Drop for Retirement {
         // SAFETY: made by `Box::into_raw` in `begin`, and out of reach from now on.
         let thread = unsafe { Box::from_raw(thread.cast_mut()) };
         let (kept, count) = thread.kept.into_inner();
-        slots::give_back(kept[..count].iter().copied().flatten());
+        // Not in a forked child, where another thread may have held the lock.
+        unless_reentered(|| slots::give_back(kept[..count].iter().copied().flatten()));
         for frame in thread.frames.into_inner() {
             // Nobody can leave these any more.
             if frame.span.is_recording() {

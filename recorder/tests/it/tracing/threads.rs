@@ -125,3 +125,30 @@ fn a_hundred_threads_make_a_hundred_thousand_spans() {
     numbers.dedup();
     assert_eq!(numbers.len(), 100_000);
 }
+
+#[test]
+fn what_one_span_was_given_never_turns_up_in_another() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        for round in 0..2_000_u64 {
+            let span = info_span!("given", round, extra = tracing::field::Empty);
+            thread::scope(|scope| {
+                scope.spawn(|| span.record("extra", round).in_scope(|| ()));
+                (0..10).for_each(|_| span.in_scope(|| ()));
+            });
+            drop(span);
+            info_span!("empty").in_scope(|| ());
+        }
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    assert!(told.named("empty").iter().all(|span| span.fields.is_empty()));
+    let lives = told.named("given").into_iter().filter(|event| event.kind != Kind::SLICE);
+    let mut count = 0;
+    for life in lives {
+        assert_eq!(life.number("round"), life.number("extra"));
+        count += 1;
+    }
+    assert_eq!(count, 2_000);
+}
