@@ -33,6 +33,7 @@ pub(crate) struct Figures {
     layer_minus_noop_over_floor: Option<f64>,
     candle_instructions_percent: Option<f64>,
     candle_instructions: Option<[u64; 2]>,
+    candle_forward_instructions_percent: Option<f64>,
     candle_ns_per_span: Option<f64>,
     candle_enters_per_token: Option<f64>,
     candle_memory_mib: Option<f64>,
@@ -64,6 +65,7 @@ impl Figures {
             layer_minus_noop_over_floor: None,
             candle_instructions_percent: None,
             candle_instructions: None,
+            candle_forward_instructions_percent: None,
             candle_ns_per_span: None,
             candle_enters_per_token: None,
             candle_memory_mib: None,
@@ -118,9 +120,9 @@ impl Figures {
         self.peers_bytes_per_token = model.peers_bytes_per_token.into_iter().collect();
         self.lost += model.lost;
         self.candle_instructions = model.instructions;
-        self.candle_instructions_percent = model
-            .instructions
-            .map(|[recorded, not]| rounded(100.0 * (recorded as f64 / not as f64 - 1.0)));
+        let more = |[recorded, not]: [u64; 2]| 100.0 * (recorded as f64 / not as f64 - 1.0);
+        self.candle_instructions_percent = model.instructions.map(more).map(rounded);
+        self.candle_forward_instructions_percent = model.forward.map(more).map(rounded);
         if let Some(reason) = model.why_no_instructions {
             self.omit("candle_instructions_percent", reason);
         }
@@ -182,6 +184,11 @@ pub(crate) fn table(figures: &Figures) -> String {
     say(
         "candle llama: instructions more than unrecorded",
         figures.candle_instructions_percent,
+        " %",
+    );
+    say(
+        "candle llama: the same of the forward pass alone, on its thread",
+        figures.candle_forward_instructions_percent,
         " %",
     );
     say(

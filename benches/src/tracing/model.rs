@@ -15,6 +15,8 @@ use anyhow::{Context, Result, bail, ensure};
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) instructions: Option<[u64; 2]>,
+    /// Those within the forward pass alone.
+    pub(crate) forward: Option<[u64; 2]>,
     pub(crate) why_no_instructions: Option<String>,
     pub(crate) bytes_per_token: f64,
     pub(crate) enters_per_token: f64,
@@ -25,6 +27,8 @@ pub(crate) struct Model {
 }
 
 const TOKENS: u32 = 64;
+/// What runs for every token, on the model's thread.
+const FORWARD: &str = "candle_transformers::models::llama::Llama::forward";
 /// Enough that what every file has, whatever is in it, does not count.
 const TOKENS_FOR_BYTES: u32 = 2_000;
 
@@ -57,12 +61,15 @@ pub(crate) fn measure(quick: bool, scratch: &Path) -> Result<Model> {
         let said = run(peer, TOKENS)?;
         model.peers_bytes_per_token.push((peer, number(&said, "file_bytes")? / f64::from(TOKENS)));
     }
-    let count = |subscriber: &str| {
-        eprintln!("tracing: the model under callgrind, {subscriber}");
-        instructions(&program, subscriber, scratch)
+    let count = |part: Option<&str>| -> Result<[u64; 2]> {
+        eprintln!("tracing: {} under callgrind", part.unwrap_or("the model"));
+        let of = |subscriber| instructions(&program, subscriber, part, scratch);
+        Ok([of("ringscope")?, of("none")?])
     };
-    match count("ringscope").and_then(|recorded| Ok([recorded, count("none")?])) {
-        Ok(both) => model.instructions = Some(both),
+    match count(None).and_then(|whole| Ok((whole, count(Some(FORWARD))?))) {
+        Ok((whole, forward)) => {
+            (model.instructions, model.forward) = (Some(whole), Some(forward));
+        }
         Err(error) => model.why_no_instructions = Some(format!("{error:#}")),
     }
     Ok(model)
@@ -78,7 +85,7 @@ fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--quiet", "--locked", "--release", "--bin", "llama"])
-        .args(["--no-default-features", "--features", "llama", "--manifest-path", manifest])
+        .args(["--manifest-path", manifest])
         .arg("--target-dir")
         .arg(&target)
         .output()
@@ -118,11 +125,17 @@ fn run(
     Ok(text.lines().filter_map(pair).collect())
 }
 
-/// Instructions of all threads of the model.
-fn instructions(program: &Path, subscriber: &str, scratch: &Path) -> Result<u64> {
+/// Instructions of all threads of the model, or of one function and what it calls.
+fn instructions(
+    program: &Path,
+    subscriber: &str,
+    part: Option<&str>,
+    scratch: &Path,
+) -> Result<u64> {
     let words = command(program, subscriber, TOKENS, scratch);
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(part.map(|function| format!("--toggle-collect={function}")))
         .args(&words)
         .env("RAYON_NUM_THREADS", "1")
         .stdout(Stdio::null())
@@ -132,7 +145,7 @@ fn instructions(program: &Path, subscriber: &str, scratch: &Path) -> Result<u64>
     let counted =
         said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok());
     match counted {
-        Some(counted) if output.status.success() => Ok(counted),
+        Some(counted) if output.status.success() && counted > 0 => Ok(counted),
         _ => bail!("callgrind: {}", said.lines().last().unwrap_or("no message")),
     }
 }
