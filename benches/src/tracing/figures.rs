@@ -145,7 +145,7 @@ impl Figures {
 pub(crate) fn table(figures: &Figures) -> String {
     let mut text = figures.machine.heading();
     let mut rows = Table::new();
-    rows.load_preset(UTF8_FULL_CONDENSED);
+    rows.load_style(UTF8_FULL_CONDENSED);
     rows.set_header([
         "a span of tracing",
         "create, enter, exit, close, ns",
@@ -162,10 +162,8 @@ pub(crate) fn table(figures: &Figures) -> String {
             subject.setup.to_owned(),
         ]);
     }
-    for column in 1..3 {
-        if let Some(column) = rows.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+    for column in rows.column_iter_mut().skip(1).take(2) {
+        column.set_cell_alignment(CellAlignment::Right);
     }
     let _ = writeln!(text, "{rows}");
     let mut say = |what: &str, value: Option<f64>, unit: &str| {

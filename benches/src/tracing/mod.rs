@@ -58,7 +58,7 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
     let mut pools: BTreeMap<&'static str, Samples> = BTreeMap::new();
     for round in 1..=rounds {
         for subject in subjects::all() {
-            let name = subject.name();
+            let name = subject.name;
             eprintln!("tracing: {name}, round {round} of {rounds}");
             let task = Task::Spans { subject: name.to_owned(), budget_ms };
             match ask::<Samples>(task, scratch) {
