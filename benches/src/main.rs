@@ -17,6 +17,7 @@ mod process_cost;
 mod quantile;
 mod random;
 mod record;
+mod tracing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,6 +79,8 @@ enum What {
         #[command(flatten)]
         asked: gate::Asked,
     },
+    /// Spans of `tracing`, and a candle model that has them
+    Tracing(Options),
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
     Child { task: String, result: PathBuf },
@@ -123,6 +126,7 @@ enum Task {
     Record(record::Task),
     Crash(crash::Load),
     Analyze(analyze::Run),
+    Tracing(tracing::Task),
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
@@ -163,11 +167,18 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             print(options, &figures, || gate::table(&figures))?;
             Ok(ExitCode::SUCCESS)
         }
+        What::Tracing(options) => {
+            let scratch = options.scratch()?;
+            let figures = tracing::run(options.quick, scratch.path())?;
+            print(options, &figures, || tracing::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
         What::Child { task, result } => {
             let answer = match serde_json::from_str(task).context("task of a child")? {
                 Task::Record(task) => record::answer(&task, &child::scratch(result))?,
                 Task::Crash(load) => serde_json::to_value(crash::be_killed(&load)?)?,
                 Task::Analyze(run) => serde_json::to_value(analyze::answer(&run)?)?,
+                Task::Tracing(task) => tracing::answer(&task, &child::scratch(result))?,
             };
             std::fs::write(result, serde_json::to_string(&answer)?)?;
             Ok(ExitCode::SUCCESS)

@@ -32,6 +32,10 @@ impl Kind {
     pub const COPY: Kind = Kind(0x06);
     /// A fill of memory.
     pub const FILL: Kind = Kind(0x07);
+    /// A span that was entered and left in slices, from its creation to its close.
+    pub const TASK: Kind = Kind(0x08);
+    /// The same, where each slice is a call of its own.
+    pub const REUSED: Kind = Kind(0x09);
     /// Something that happened at an instant.
     pub const EVENT: Kind = Kind(0x40);
     /// A number to be added up.
@@ -59,6 +63,13 @@ impl Kind {
         matches!(self.0, 0x40..=0x7F)
     }
 
+    /// Whether it is the whole life of a span that has slices: that is told twice,
+    /// and is no time of its track.
+    #[inline]
+    pub const fn is_life(self) -> bool {
+        matches!(self, Kind::TASK | Kind::REUSED)
+    }
+
     /// Whether this unit belongs to the record before it.
     #[inline]
     pub const fn is_slot(self) -> bool {
@@ -81,6 +92,8 @@ impl Kind {
             Kind::LAUNCH => "launch",
             Kind::COPY => "copy",
             Kind::FILL => "fill",
+            Kind::TASK => "task",
+            Kind::REUSED => "reused span",
             Kind::EVENT => "event",
             Kind::COUNTER => "counter",
             Kind::GAUGE => "gauge",

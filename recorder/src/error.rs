@@ -49,6 +49,9 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// The process has a `tracing` subscriber already.
+    #[cfg(feature = "tracing")]
+    SubscriberAlreadySet,
     /// The compressor could not be set up.
     Format(ringscope_format::Error),
 }
@@ -118,6 +121,11 @@ impl fmt::Display for Error {
                 "{}: the recording ended early: its file was truncated by another process, or this is a \
                  fork of the process that records",
                 path.display()
+            ),
+            #[cfg(feature = "tracing")]
+            Error::SubscriberAlreadySet => f.write_str(
+                "this process has a `tracing` subscriber already; add `MetricsLayer` to that one, or \
+                 install ringscope's first",
             ),
             Error::Format(error) => write!(f, "cannot set up the compressor: {error}"),
         }

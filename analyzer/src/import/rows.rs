@@ -269,6 +269,9 @@ fn kind_of(text: &str) -> Option<Kind> {
     Some(match text.to_lowercase().as_str() {
         "span" => Kind::SPAN,
         "async" | "async span" | "async_span" => Kind::ASYNC_SPAN,
+        "slice" => Kind::SLICE,
+        "task" => Kind::TASK,
+        "reused span" => Kind::REUSED,
         "kernel" => Kind::KERNEL,
         "copy" | "memcpy" => Kind::COPY,
         "fill" | "memset" => Kind::FILL,

@@ -78,6 +78,11 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     Ok((context.common, document))
 }
 
+/// What has slices is in by those.
+fn counts(kind: Kind) -> bool {
+    kind.is_timed() && !kind.is_life()
+}
+
 /// All names that match are one group.
 fn question<'a>(context: &'a Context, matches: &[bool]) -> Question<'a> {
     let group = |matches: bool| if matches { 0 } else { NO_GROUP };
@@ -88,7 +93,7 @@ fn question<'a>(context: &'a Context, matches: &[bool]) -> Question<'a> {
     Question {
         traces: &context.traces,
         sieves: context.sieves.clone(),
-        kinds: Kind::is_timed,
+        kinds: counts,
         key: Key::Name,
         group_of: group_of.collect(),
         groups: 1,
@@ -199,8 +204,7 @@ impl Visitor for Counting<'_> {
         let sieve = &self.question.sieves[trace];
         for at in 0..batch.events {
             let group = groups.get(batch.name[at] as usize).or(groups.last());
-            if Kind(batch.kind[at]).is_timed() && group == Some(&0) && sieve.takes_record(batch, at)
-            {
+            if counts(Kind(batch.kind[at])) && group == Some(&0) && sieve.takes_record(batch, at) {
                 let value = self.scale.scale(trace, (batch.value[at] as i64).max(0) as u64);
                 self.counts[self.bounds.partition_point(|&bound| bound <= value)] += 1;
                 self.fine[modes::bucket_of(value)] += 1;

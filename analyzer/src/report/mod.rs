@@ -21,6 +21,7 @@ pub mod spans;
 mod stragglers;
 pub mod summary;
 pub(crate) mod surroundings;
+mod tasks;
 pub mod threads;
 pub mod tree;
 

@@ -13,6 +13,7 @@ use super::{
     own_cost::OwnCost,
     spans,
     stragglers::stragglers,
+    tasks,
 };
 use crate::{
     Result,
@@ -82,6 +83,9 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
             parts.push(Part::Table(table));
         }
         spans = Some((answer, labels));
+    }
+    if wants(Section::Spans) {
+        parts.extend(tasks::section(&context, limit)?.map(Part::Table));
     }
     if args.section.is_empty() {
         parts.extend(stragglers(&context)?.map(Part::Table));

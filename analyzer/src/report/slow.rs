@@ -188,7 +188,7 @@ impl<'a> One<'a> {
         if self.context.traces.list.len() > 1 {
             head.push_str(&format!(", in {}", shown(&self.loaded.label)));
         }
-        if found.kind != Kind::SPAN {
+        if !matches!(found.kind, Kind::SPAN | Kind::SLICE) {
             let kind = found.kind.name().map_or_else(|| format!("{:?}", found.kind), str::to_owned);
             head.push_str(&format!(", {kind}"));
         }

@@ -2,7 +2,7 @@
 
 use ringscope_format::Kind;
 
-use super::{Context, stragglers::stragglers};
+use super::{Context, stragglers::stragglers, tasks};
 use crate::{
     Result,
     cli::Common,
@@ -38,9 +38,10 @@ pub enum Apart {
     Trace,
 }
 
-/// Spans and everything else with a duration that is not a device's work.
+/// Spans and everything else with a duration that is not a device's work. What has
+/// slices is in by those.
 pub(super) fn is_span(kind: Kind) -> bool {
-    kind.is_timed() && !is_device_work(kind)
+    kind.is_timed() && !is_device_work(kind) && !kind.is_life()
 }
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
@@ -50,6 +51,8 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     let mut parts = vec![Part::Table(spans(&context, by_trace, limit, None)?.0)];
     if by_trace {
         parts.extend(stragglers(&context)?.map(Part::Table));
+    } else {
+        parts.extend(tasks::section(&context, limit)?.map(Part::Table));
     }
     let document = context.document("ringscope.spans/1", parts);
     Ok((context.common, document))

@@ -66,7 +66,8 @@ impl Visitor for Longest<'_> {
         let sieve = &self.sieves[trace];
         for at in 0..batch.events {
             let kind = Kind(batch.kind[at]);
-            if !kind.is_timed() {
+            // Of a task the whole is of interest; of what is used again, the single calls are.
+            if !kind.is_timed() || kind == Kind::REUSED {
                 continue;
             }
             let ticks = (batch.value[at] as i64).max(0) as u64;

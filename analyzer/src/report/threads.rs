@@ -123,7 +123,10 @@ fn read(context: &Context) -> Vec<HashMap<u32, TrackSum>> {
             let span = Open::of(batch, at, Tag { name, counts, is_busy: false });
             if counts {
                 sum.events += 1;
-                sum.live(span.start, if kind.is_timed() { span.end } else { span.start });
+                // A life goes on while its thread does something else, and after it.
+                if !kind.is_life() {
+                    sum.live(span.start, if kind.is_timed() { span.end } else { span.start });
+                }
             }
             if nests(kind.0) {
                 sum.span(span);

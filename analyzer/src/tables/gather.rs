@@ -68,7 +68,7 @@ const ROOM_TO_WORK: u64 = 3;
 pub(super) fn belongs(table: TableName, kind: Kind) -> bool {
     match table {
         TableName::Records | TableName::Fields => true,
-        TableName::Spans => kind.is_timed() && !is_device_work(kind),
+        TableName::Spans => kind.is_timed() && !is_device_work(kind) && !kind.is_life(),
         TableName::Kernels => is_device_work(kind),
         TableName::Counters => matches!(kind, Kind::COUNTER | Kind::GAUGE),
         TableName::Names | TableName::Tracks => false,

@@ -43,7 +43,7 @@ mod import_testdata;
 mod inference_trace;
 mod kernel;
 mod kernels;
-#[cfg(feature = "sql")]
+#[cfg_attr(not(feature = "sql"), allow(dead_code))] // most of it is for queries
 mod made;
 mod making;
 mod nested_traces;
@@ -59,6 +59,7 @@ mod self_time;
 mod slow;
 #[cfg(feature = "sql")]
 mod sql;
+mod tasks;
 mod threads;
 mod tree;
 #[cfg(feature = "sql")]

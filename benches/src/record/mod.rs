@@ -6,7 +6,7 @@
 
 mod figures;
 mod footprint;
-mod hot_path;
+pub(crate) mod hot_path;
 mod long_run;
 mod own_rows;
 mod peer_rows;
@@ -16,7 +16,7 @@ mod plan;
 mod plugin;
 mod ringscope;
 mod stalls;
-mod subject;
+pub(crate) mod subject;
 mod subjects;
 mod sustained;
 mod table;

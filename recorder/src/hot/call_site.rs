@@ -231,6 +231,15 @@ impl CallSite {
         });
     }
 
+    /// Gives the name and the keys their ids, if they have none yet. Within
+    /// [`unless_reentered`]: it locks.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn settle(&'static self) {
+        if self.state.load(Acquire) == LOOK_CLOSER {
+            self.register();
+        }
+    }
+
     /// Decides for a site whose state says [`LOOK_CLOSER`].
     #[cold]
     pub(crate) fn look_closer(&'static self) -> Verdict {

@@ -69,6 +69,13 @@ impl<const N: usize> InFlight<N> {
         Some(depth)
     }
 
+    /// Owner only: whether [`enter`](Self::enter) would list a span.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        (depth_of(self.state.load(Relaxed)) as usize) < N
+    }
+
     /// Owner only: opens a span that [`enter`](Self::enter) would not list.
     #[cold]
     pub(crate) fn enter_unlisted(&self) -> u32 {

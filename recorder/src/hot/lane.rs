@@ -188,8 +188,8 @@ impl Lane {
         // SAFETY: between `claim` and `settle` the claimant has all cells to itself.
         unsafe {
             if (*self.producer.get()).buffer().capacity() != ring_records {
-                let (mut producer, mut consumer) = RingBuffer::new(ring_records);
-                touch_every_page(&mut producer, &mut consumer);
+                let (mut producer, consumer) = RingBuffer::new(ring_records);
+                touch_every_page(&mut producer);
                 *self.producer.get() = producer;
                 *self.consumer.get() = consumer;
             }
@@ -244,15 +244,18 @@ impl Lane {
     }
 }
 
-/// Writes the whole ring once, so that the kernel hands out its pages now and
-/// not one by one on the hot path.
-fn touch_every_page(producer: &mut Producer<Record>, consumer: &mut Consumer<Record>) {
+/// Writes to every page of the ring once, so that the kernel hands them out now
+/// and not one by one on the hot path.
+fn touch_every_page(producer: &mut Producer<Record>) {
+    /// Records in the smallest page that there is, 4 KiB.
+    const PAGE: usize = 4_096 / size_of::<Record>();
     let everything = producer.slots();
-    if let Ok(room) = producer.write_chunk(everything) {
-        room.commit_all();
-    }
-    if let Ok(all) = consumer.read_chunk(everything) {
-        all.commit_all();
+    if let Ok(mut room) = producer.write_chunk_uninit(everything) {
+        let (first, second) = room.as_mut_slices();
+        for page in first.chunks_mut(PAGE).chain(second.chunks_mut(PAGE)) {
+            page[0].write(Record::default());
+        }
+        // Dropped without a commit: the ring stays empty.
     }
 }
 

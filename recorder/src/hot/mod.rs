@@ -19,4 +19,6 @@ pub(crate) mod open_spans;
 pub(crate) mod ownership;
 pub(crate) mod queues;
 pub(crate) mod ring_pool;
+#[cfg(feature = "tracing")]
+pub(crate) mod slice;
 pub(crate) mod span;

@@ -26,15 +26,15 @@ use crate::hot::{
 #[derive(Debug)]
 pub struct Span {
     /// Null if nothing is recorded.
-    lane: *const Lane,
-    site: &'static CallSite,
-    start: u64,
+    pub(super) lane: *const Lane,
+    pub(super) site: &'static CallSite,
+    pub(super) start: u64,
     /// The name's id, with [`LOOK_CLOSER`] if the end needs a closer look too, and
     /// above it the lane's track when the span began.
-    names: u64,
+    pub(super) names: u64,
     /// Place in the in-flight stack, which is also the depth.
-    place: u32,
-    status: Status,
+    pub(super) place: u32,
+    pub(super) status: Status,
     not_send: PhantomData<*const ()>,
 }
 
@@ -69,8 +69,21 @@ impl Span {
         Span::open(thread.lane(), site, name, clock::hardware_ticks)
     }
 
+    /// A span that began, as its parts.
+    #[cfg(feature = "tracing")]
     #[inline(always)]
-    fn inert(site: &'static CallSite) -> Span {
+    pub(super) fn begun(
+        lane: &'static Lane,
+        site: &'static CallSite,
+        start: u64,
+        names: u64,
+        place: u32,
+    ) -> Span {
+        Span { lane, site, start, names, place, status: Status::UNKNOWN, not_send: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn inert(site: &'static CallSite) -> Span {
         Span {
             lane: ptr::null(),
             site,
@@ -162,7 +175,7 @@ impl Span {
     /// Whether a rule decides at the end, or the lane is not this thread's any
     /// more. One comparison: `names` with the bit set, or with another track.
     #[inline(always)]
-    fn needs_closer_look(&self, lane: &Lane) -> bool {
+    pub(super) fn needs_closer_look(&self, lane: &Lane) -> bool {
         (self.names ^ lane.track_word()) >> LOOK_CLOSER.trailing_zeros() != 0
     }
 }
@@ -173,7 +186,13 @@ impl Span {
 /// compiler keeps it there, and a span without a recorder calls nothing. The record
 /// comes as words, in registers, and goes from there to the ring.
 #[inline(never)]
-fn push_and_leave(lane: &'static Lane, start: u64, duration: u64, names: u64, tags: u64) {
+pub(super) fn push_and_leave(
+    lane: &'static Lane,
+    start: u64,
+    duration: u64,
+    names: u64,
+    tags: u64,
+) {
     // Record first, leave second: whoever looks in between finds the span twice,
     // never not at all.
     lane.push(bytemuck::cast([start, duration, names, tags]));

@@ -30,5 +30,6 @@ mod starting;
 mod statistics;
 mod threads;
 mod told;
+mod tracing;
 mod values;
 mod vocabulary;

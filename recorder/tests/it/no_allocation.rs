@@ -103,7 +103,7 @@ fn recording_the_vocabulary_does_not_allocate() {
 }
 
 #[track_caller]
-fn does_not_allocate(what: &str, mut f: impl FnMut(u64)) {
+pub(crate) fn does_not_allocate(what: &str, mut f: impl FnMut(u64)) {
     f(0); // the first use of a call site is cold
     let before = CALLS.get();
     (1..2_000).for_each(&mut f);

@@ -22,6 +22,7 @@ pub(crate) struct Event {
     pub(crate) track: u32,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    pub(crate) link: u32,
     /// Of a point.
     pub(crate) value: Option<OwnedValue>,
     pub(crate) fields: Vec<(&'static str, OwnedValue)>,
@@ -108,6 +109,7 @@ impl Told {
                     track: record.track,
                     start: record.start,
                     end: record.end(),
+                    link: record.link,
                     value: OwnedValue::from_bits(record.value_type(), record.value),
                     fields: details.fields.into_iter().map(|(key, v)| (name(key), v)).collect(),
                     links: details.links,

@@ -25,7 +25,10 @@ impl SlowNames {
         first: &[Record],
         second: &[Record],
     ) -> Option<(u32, u64)> {
-        let timed = |unit: &&Record| matches!(unit.kind, Kind::SPAN | Kind::ASYNC_SPAN);
+        // Not spans that are used again and again: those are there all the time.
+        let timed = |unit: &&Record| {
+            matches!(unit.kind, Kind::SPAN | Kind::ASYNC_SPAN | Kind::SLICE | Kind::TASK)
+        };
         let mut slowest = None;
         for unit in first.iter().chain(second).filter(timed) {
             if unit.name as usize >= self.limits.len() {

@@ -1,0 +1,295 @@
+//! What a span or an event has to say: its fields and links, on their way from
+//! `tracing`'s visitor to the slots of a record.
+//!
+//! Numbers stay numbers; everything else is text, cut where an event would take
+//! more than its 31 slots. At most [`MOST_FIELDS`] fields and [`MOST_LINKS`] links are
+//! kept; how many fields were left out is the field `fields_left_out`.
+//!
+//! Formatting a value is calling code of the program. It happens in memory of this
+//! call alone and with nothing held, so it may use `tracing` itself; if it panics, what it
+//! had written by then is recorded with [`PANICKED`] behind it, and the program goes on.
+
+use std::{
+    fmt::{self, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::LazyLock,
+};
+
+use ringscope_format::{Link, LinkRole, Value};
+use tracing_core::field::{Field, Visit};
+
+use super::sites::Site;
+use crate::hot::names;
+
+/// With these, the links of a task and its own fields, an event has 30 slots at
+/// least: none is ever too wide.
+const MOST_FIELDS: usize = 22;
+const MOST_LINKS: usize = 4;
+/// Bytes that are kept of one text: more than the 31 slots of an event hold, so
+/// that the record says that it was cut.
+const LONGEST_TEXT: usize = 768;
+/// Bytes that the texts of one event take together.
+const TEXTS: usize = 1_536;
+/// More than a slot holds: what the last text of many can count on.
+const LEAST_TEXT: usize = 26;
+/// Stands behind what a value that panicked had written.
+const PANICKED: &str = "(formatting it panicked)";
+
+/// The key of how many fields were left out.
+static LEFT_OUT: LazyLock<u32> =
+    LazyLock::new(|| names::with(|names| names.intern("fields_left_out")));
+
+/// Gives it its id.
+pub(super) fn prepare() {
+    LazyLock::force(&LEFT_OUT);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    Number(Value<'static>),
+    Text { from: u16, to: u16 },
+}
+
+/// Fields and links, without memory of their own elsewhere.
+#[derive(Debug)]
+pub(super) struct Details {
+    fields: [(u32, Stored); MOST_FIELDS],
+    field_count: usize,
+    /// Fields before this one have been told.
+    told: usize,
+    left_out: u32,
+    links: [Link; MOST_LINKS],
+    link_count: usize,
+    links_told: usize,
+    texts: [u8; TEXTS],
+    text_bytes: usize,
+}
+
+impl Default for Details {
+    fn default() -> Self {
+        Self {
+            fields: [(0, Stored::Number(Value::U64(0))); MOST_FIELDS],
+            field_count: 0,
+            told: 0,
+            left_out: 0,
+            links: [NO_LINK; MOST_LINKS],
+            link_count: 0,
+            links_told: 0,
+            texts: [0; TEXTS],
+            text_bytes: 0,
+        }
+    }
+}
+
+/// Fields and links as a record takes them.
+pub(super) struct Telling<'a> {
+    fields: [(u32, Value<'a>); MOST_FIELDS + MORE_FIELDS],
+    field_count: usize,
+    links: [Link; MOST_LINKS + MORE_LINKS],
+    link_count: usize,
+}
+
+/// Room for what comes from elsewhere.
+const MORE_FIELDS: usize = 4;
+const MORE_LINKS: usize = 2;
+const NO_LINK: Link = Link { id: 0, track: 0, role: LinkRole::Own };
+
+impl<'a> Telling<'a> {
+    /// Nothing.
+    pub(super) fn new() -> Self {
+        Self {
+            fields: [(0, Value::U64(0)); MOST_FIELDS + MORE_FIELDS],
+            field_count: 0,
+            links: [NO_LINK; MOST_LINKS + MORE_LINKS],
+            link_count: 0,
+        }
+    }
+
+    pub(super) fn field(&mut self, key: u32, value: Value<'a>) {
+        if let Some(place) = self.fields.get_mut(self.field_count) {
+            *place = (key, value);
+            self.field_count += 1;
+        }
+    }
+
+    pub(super) fn link(&mut self, link: Link) {
+        if let Some(place) = self.links.get_mut(self.link_count) {
+            *place = link;
+            self.link_count += 1;
+        }
+    }
+
+    pub(super) fn fields(&self) -> &[(u32, Value<'a>)] {
+        &self.fields[..self.field_count]
+    }
+
+    pub(super) fn links(&self) -> &[Link] {
+        &self.links[..self.link_count]
+    }
+}
+
+impl Details {
+    pub(super) fn clear(&mut self) {
+        (self.field_count, self.told, self.left_out) = (0, 0, 0);
+        (self.link_count, self.links_told, self.text_bytes) = (0, 0, 0);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.field_count == 0 && self.link_count == 0
+    }
+
+    pub(super) fn link(&mut self, role: LinkRole, number: u32) {
+        if let Some(place) = self.links.get_mut(self.link_count) {
+            *place = Link { id: u128::from(number), track: 0, role };
+            self.link_count += 1;
+        }
+    }
+
+    /// Takes over what another has; the same key again replaces what is not told yet.
+    pub(super) fn merge(&mut self, other: &Details) {
+        for &(key, stored) in &other.fields[..other.field_count] {
+            match stored {
+                Stored::Number(value) => self.put(key, Stored::Number(value)),
+                Stored::Text { .. } => self.put_text(key, other.text(stored)),
+            }
+        }
+        self.left_out += other.left_out;
+    }
+
+    /// Adds everything to `telling`.
+    pub(super) fn tell_all<'a>(&'a self, telling: &mut Telling<'a>) {
+        self.tell(telling, 0, 0);
+    }
+
+    /// What has not been told yet; from now on it has been.
+    pub(super) fn tell_news(&mut self) -> Telling<'_> {
+        let (fields, links) = (self.told, self.links_told);
+        (self.told, self.links_told) = (self.field_count, self.link_count);
+        let mut telling = Telling::new();
+        self.tell(&mut telling, fields, links);
+        telling
+    }
+
+    fn tell<'a>(&'a self, telling: &mut Telling<'a>, first_field: usize, first_link: usize) {
+        for &(key, stored) in &self.fields[first_field..self.field_count] {
+            telling.field(
+                key,
+                match stored {
+                    Stored::Number(value) => value,
+                    Stored::Text { .. } => Value::Text(self.text(stored)),
+                },
+            );
+        }
+        if self.left_out > 0 {
+            telling.field(*LEFT_OUT, Value::U64(u64::from(self.left_out)));
+        }
+        self.links[first_link..self.link_count].iter().for_each(|link| telling.link(*link));
+    }
+
+    fn text(&self, stored: Stored) -> &str {
+        let Stored::Text { from, to } = stored else { return "" };
+        let bytes = self.texts.get(usize::from(from)..usize::from(to)).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn put(&mut self, key: u32, stored: Stored) {
+        let untold = &mut self.fields[self.told..self.field_count];
+        if let Some(known) = untold.iter_mut().find(|(known, _)| *known == key) {
+            known.1 = stored;
+        } else if let Some(place) = self.fields.get_mut(self.field_count) {
+            *place = (key, stored);
+            self.field_count += 1;
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn put_text(&mut self, key: u32, text: &str) {
+        let to_come = (MOST_FIELDS - 1).saturating_sub(self.field_count);
+        let room = (TEXTS - self.text_bytes).saturating_sub(to_come * LEAST_TEXT);
+        let text = cut(text, room.min(LONGEST_TEXT));
+        let (from, to) = (self.text_bytes, self.text_bytes + text.len());
+        self.texts[from..to].copy_from_slice(text.as_bytes());
+        self.text_bytes = to;
+        self.put(key, Stored::Text { from: from as u16, to: to as u16 });
+    }
+}
+
+/// Takes the fields of one span or event.
+pub(super) struct Visitor<'a> {
+    pub(super) site: &'static Site,
+    pub(super) details: &'a mut Details,
+}
+
+impl Visitor<'_> {
+    fn number(&mut self, field: &Field, value: Value<'static>) {
+        self.details.put(self.site.key(field.index()), Stored::Number(value));
+    }
+}
+
+impl Visit for Visitor<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.number(field, Value::F64(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.number(field, Value::I64(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.number(field, Value::U64(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.number(field, Value::Bool(value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.details.put_text(self.site.key(field.index()), value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let mut text = CutText { bytes: [0; LONGEST_TEXT], len: 0 };
+        let formatting = AssertUnwindSafe(|| {
+            let _ = write!(text, "{value:?}"); // fails where the text is cut
+        });
+        if catch_unwind(formatting).is_err() {
+            text.len = text.len.min(LONGEST_TEXT - PANICKED.len());
+            let _ = text.write_str(PANICKED);
+        }
+        self.details.put_text(self.site.key(field.index()), text.as_str());
+    }
+}
+
+/// The text as far as its characters fit.
+fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Formats into memory of its own, and fails when that is full: whoever formats
+/// something huge stops there.
+struct CutText {
+    bytes: [u8; LONGEST_TEXT],
+    len: usize,
+}
+
+impl CutText {
+    fn as_str(&self) -> &str {
+        let bytes = &self.bytes[..self.len];
+        // Cut back to a character where a panic's note has taken the end of one.
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+        }
+    }
+}
+
+impl Write for CutText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = cut(text, LONGEST_TEXT - self.len).len();
+        self.bytes[self.len..self.len + fits].copy_from_slice(&text.as_bytes()[..fits]);
+        self.len += fits;
+        if fits == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}

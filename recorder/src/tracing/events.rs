@@ -1,0 +1,42 @@
+//! Events: points in time, and errors.
+
+use ringscope_format::{Kind, LinkRole, Record, Status, Value, ValueType};
+use tracing_core::{Event, Level};
+
+use super::{
+    details::{Details, Telling, Visitor},
+    life::{this_threads_lane, verdict},
+    sites, slots,
+};
+use crate::hot::clock;
+
+/// Something that happened, or went wrong.
+pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
+    let Some(site) = sites::of(event.metadata()) else { return };
+    let Some((name, _)) = verdict(&site.call_site) else { return };
+    let mut details = Details::default();
+    event.record(&mut Visitor { site, details: &mut details });
+    if let Some(parent) = parent.and_then(slots::find) {
+        details.link(LinkRole::Parent, parent.number());
+    }
+    let Some(lane) = this_threads_lane() else { return };
+    let is_error = *event.metadata().level() == Level::ERROR;
+    let record = Record {
+        start: clock::ticks(),
+        value: 0,
+        name,
+        track: lane.track(),
+        link: 0,
+        kind: if is_error { Kind::ERROR } else { Kind::EVENT },
+        status: if is_error { Status::ERROR } else { Status::UNKNOWN },
+        depth: lane.in_flight.depth().min(255) as u8,
+        shape: Record::shape_of(0, ValueType::None),
+    };
+    let mut telling = Telling::new();
+    if !is_error {
+        let (key, level) = site.level();
+        telling.field(key, Value::Name(level));
+    }
+    details.tell_all(&mut telling);
+    lane.push_wide(record, telling.fields(), telling.links());
+}

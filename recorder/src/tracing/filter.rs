@@ -1,0 +1,188 @@
+//! Which spans and events are recorded, by target and level.
+
+use std::{convert::Infallible, fmt, str::FromStr};
+
+#[cfg(any(test, not(feature = "off")))]
+use tracing_core::LevelFilter;
+#[cfg(not(feature = "off"))]
+use tracing_core::Metadata;
+use tracing_subscriber::filter::Targets;
+
+/// Which spans and events are recorded, as `tracing`'s `Targets` has it:
+/// `info,my_crate=trace,hyper=off`. Without a filter everything is.
+///
+/// A part that is not understood is left out and named by
+/// [`ignored`](Filter::ignored): a typo must not keep a program from running. That goes
+/// for the parts about spans and fields which only `EnvFilter` knows
+/// (`my_crate[request{id=7}]=debug`), too: compose
+/// [`MetricsLayer`](super::MetricsLayer) with an `EnvFilter` where those are needed.
+///
+/// ```
+/// let filter: ringscope::tracing::Filter = "info,app[request]=trace,candle=loud".into();
+/// assert_eq!(filter.ignored().len(), 2);
+/// assert_eq!(filter.to_string(), "info");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Filter {
+    targets: Option<Targets>,
+    ignored: Vec<String>,
+}
+
+impl Filter {
+    /// Everything is recorded.
+    pub fn all() -> Self {
+        Self { targets: None, ignored: Vec::new() }
+    }
+
+    /// What was not understood, and what can be done about it; a sentence each.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    #[cfg(not(feature = "off"))]
+    pub(super) fn takes(&self, metadata: &Metadata<'_>) -> bool {
+        let takes = |it: &Targets| it.would_enable(metadata.target(), metadata.level());
+        self.targets.as_ref().is_none_or(takes)
+    }
+
+    /// No span or event is recorded that says more than this.
+    #[cfg(any(test, not(feature = "off")))]
+    pub(super) fn max_level(&self) -> LevelFilter {
+        let Some(targets) = &self.targets else { return LevelFilter::TRACE };
+        let levels = targets.iter().map(|(_, level)| level).chain(targets.default_level());
+        levels.max().unwrap_or(LevelFilter::OFF)
+    }
+
+    fn parse(text: &str) -> Self {
+        let (mut targets, mut ignored) = (Targets::new(), Vec::new());
+        let mut known = 0;
+        for part in parts(text).map(str::trim).filter(|part| !part.is_empty()) {
+            if part.contains(['[', '{']) {
+                ignored.push(format!(
+                    "`{part}`: parts about spans and fields are not understood; use \
+                     MetricsLayer with an EnvFilter"
+                ));
+                continue;
+            }
+            let is_whole = !part.starts_with('=') && !part.ends_with('=');
+            match part.parse::<Targets>() {
+                Ok(parsed) if is_whole => {
+                    known += 1;
+                    targets = targets.with_targets(parsed.iter());
+                    targets = match parsed.default_level() {
+                        Some(level) => targets.with_default(level),
+                        None => targets,
+                    };
+                }
+                _ => ignored.push(format!(
+                    "`{part}`: not a level or `target=level`; levels are off, error, warn, \
+                     info, debug and trace"
+                )),
+            }
+        }
+        // A filter of which nothing is understood filters nothing.
+        Self { targets: (known > 0).then_some(targets), ignored }
+    }
+}
+
+/// The parts between commas, but for those within brackets.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut open = 0_i32;
+    text.split(move |letter: char| {
+        open += i32::from(matches!(letter, '[' | '{')) - i32::from(matches!(letter, ']' | '}'));
+        letter == ',' && open <= 0
+    })
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self::all()
+    }
+}
+
+impl From<&str> for Filter {
+    fn from(text: &str) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl From<String> for Filter {
+    fn from(text: String) -> Self {
+        Self::parse(&text)
+    }
+}
+
+impl FromStr for Filter {
+    type Err = Infallible;
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self::parse(text))
+    }
+}
+
+impl From<Targets> for Filter {
+    fn from(targets: Targets) -> Self {
+        Self { targets: Some(targets), ignored: Vec::new() }
+    }
+}
+
+/// What is in force, without what was ignored.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.targets {
+            Some(targets) => targets.fmt(f),
+            None => f.write_str("trace"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_core::Level;
+
+    use super::*;
+
+    fn takes(filter: &Filter, target: &str, level: Level) -> bool {
+        filter.targets.as_ref().is_none_or(|targets| targets.would_enable(target, &level))
+    }
+
+    #[test]
+    fn targets_and_levels_mean_what_they_mean_to_tracing() {
+        let filter = Filter::from("warn, app=info,app::db=trace,hyper=off");
+        assert!(filter.ignored().is_empty());
+        assert!(takes(&filter, "other", Level::WARN));
+        assert!(!takes(&filter, "other", Level::INFO));
+        assert!(takes(&filter, "app::web", Level::INFO));
+        assert!(!takes(&filter, "app::web", Level::DEBUG));
+        assert!(takes(&filter, "app::db", Level::TRACE));
+        assert!(!takes(&filter, "hyper::proto", Level::ERROR));
+        assert_eq!(filter.max_level(), LevelFilter::TRACE);
+    }
+
+    #[test]
+    fn the_most_that_is_taken_is_known() {
+        assert_eq!(Filter::all().max_level(), LevelFilter::TRACE);
+        assert_eq!(Filter::from("info").max_level(), LevelFilter::INFO);
+        assert_eq!(Filter::from("error,app=debug").max_level(), LevelFilter::DEBUG);
+        assert_eq!(Filter::from("off").max_level(), LevelFilter::OFF);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named_and_left_out() {
+        let filter = Filter::from("info,app[request{id=7,user=3}]=trace,db=loud,=,x=1=2");
+        let ignored = filter.ignored();
+        assert!(
+            ignored[0].starts_with("`app[request{id=7,user=3}]=trace`: parts about"),
+            "{ignored:?}"
+        );
+        assert!(ignored[1].starts_with("`db=loud`: not a level"), "{ignored:?}");
+        assert!(!takes(&filter, "app", Level::DEBUG));
+        assert!(takes(&filter, "app", Level::INFO));
+    }
+
+    #[test]
+    fn a_filter_of_which_nothing_is_understood_filters_nothing() {
+        for text in ["", " , ", "app[request]=trace", "a=b=c"] {
+            assert!(takes(&Filter::from(text), "any", Level::TRACE), "{text}");
+        }
+    }
+}

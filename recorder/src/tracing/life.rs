@@ -1,0 +1,106 @@
+//! Spans that live longer than a slice: one record from creation to close.
+
+#![allow(unsafe_code)] // the calling thread's lane is a raw pointer
+
+use std::sync::{LazyLock, atomic::Ordering::Relaxed};
+
+use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
+
+use super::{
+    details::{self, Telling},
+    slots::{ELSEWHERE, Slot, TWICE_AT_ONCE, UNRECORDED},
+};
+use crate::hot::{
+    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    clock,
+    lane::Lane,
+    names, ring_pool,
+    span::count_skip,
+};
+
+/// Keys of what is told of a life.
+static KEYS: LazyLock<[u32; 3]> =
+    LazyLock::new(|| names::with(|names| ["busy", "slices", "moves"].map(|key| names.intern(key))));
+
+/// Gives the keys their ids.
+pub(super) fn prepare() {
+    LazyLock::force(&KEYS);
+    details::prepare();
+}
+
+/// Records a span from its creation to now. What this thread has just left it
+/// closes as futures are closed.
+#[cold]
+#[inline(never)]
+pub(super) fn tell(slot: &Slot, is_just_left: bool) {
+    let (Some(site), created) = (slot.site(), slot.created.load(Relaxed)) else { return };
+    // Of a span that was there before the recording, or is recorded in part, the slices
+    // that are recorded say all that is known.
+    if created == 0 || slot.has(UNRECORDED) {
+        return;
+    }
+    let Some((name, least)) = verdict(&site.call_site) else { return };
+    let ticks = clock::ticks().wrapping_sub(created);
+    let Some(lane) = this_threads_lane() else { return };
+    if (0..least as i64).contains(&(ticks as i64)) {
+        return lane.skip(SkipCause::TooShort);
+    }
+    let is_reused = slot.has(TWICE_AT_ONCE) || slot.has(ELSEWHERE) && !is_just_left;
+    let record = Record {
+        start: created,
+        value: ticks,
+        name,
+        track: match slot.home() {
+            0 => lane.track(),
+            track => track,
+        },
+        link: slot.number(),
+        kind: if is_reused { Kind::REUSED } else { Kind::TASK },
+        status: Status::UNKNOWN,
+        depth: 0,
+        shape: Record::shape_of(0, ValueType::None),
+    };
+    let [busy, slices, moves] = *KEYS;
+    slot.with_details_if_any(|details| {
+        let mut telling = Telling::new();
+        telling.link(Link { id: slot.number().into(), track: lane.track(), role: LinkRole::Own });
+        telling.field(busy, Value::Ticks(slot.busy.load(Relaxed)));
+        telling.field(slices, Value::U64(slot.slices().into()));
+        telling.field(moves, Value::U64(slot.moves().into()));
+        if let Some(details) = details {
+            details.tell_all(&mut telling);
+        }
+        let knows_parent = telling.links().iter().any(|link| link.role == LinkRole::Parent);
+        if slot.parent() != 0 && !knows_parent {
+            telling.link(Link { id: slot.parent().into(), track: 0, role: LinkRole::Parent });
+        }
+        lane.push_wide(record, telling.fields(), telling.links());
+    });
+}
+
+/// The name that a site records under now, and how long it must have lasted in
+/// ticks; none, and counted, if it is not to be recorded.
+pub(super) fn verdict(site: &'static CallSite) -> Option<(u32, u64)> {
+    match site.state() {
+        OFF => None,
+        name if name & LOOK_CLOSER == 0 => Some((name, 0)),
+        _ => match site.look_closer() {
+            Verdict::Record { name } => Some((name, 0)),
+            Verdict::RecordIfLong { name } => Some((name, site.at_least())),
+            Verdict::Sampled => {
+                count_skip(SkipCause::Sampled);
+                None
+            }
+            Verdict::SwitchedOff => {
+                count_skip(SkipCause::SwitchedOff);
+                None
+            }
+            Verdict::Nothing => None,
+        },
+    }
+}
+
+pub(super) fn this_threads_lane() -> Option<&'static Lane> {
+    // SAFETY: null, or a lane, and lanes live for ever.
+    unsafe { ring_pool::current().as_ref() }.or_else(ring_pool::attach)
+}

@@ -1,0 +1,135 @@
+//! From a call site of `tracing` to ours, without a lock.
+//!
+//! `tracing` knows a call site by its metadata, which is static. A table leads from
+//! its address to a [`Site`]; it is in static memory, so that a look costs two loads. Sites
+//! that find the places around theirs taken are in a map behind a lock. All of
+//! it is as long-lived as the program's call sites themselves.
+
+#![allow(unsafe_code)] // sites that live for ever, behind atomic pointers
+
+use std::{
+    collections::HashMap,
+    ptr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicPtr,
+            Ordering::{Acquire, Release},
+        },
+    },
+};
+
+use tracing_core::Metadata;
+
+use crate::hot::{
+    call_site::{CallSite, Key, unless_reentered},
+    names,
+};
+
+/// 32 KiB, of which the system hands out the pages that are used.
+const PLACES: usize = 1 << 12;
+/// How many places are tried.
+const PROBES: usize = 8;
+
+/// What is known of one call site.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) metadata: &'static Metadata<'static>,
+    /// Its keys are those of the fields, in their order, and `level`.
+    pub(super) call_site: CallSite,
+    /// The name of its level.
+    level: u32,
+}
+
+impl Site {
+    /// The id of the key of a field.
+    pub(super) fn key(&self, field: usize) -> u32 {
+        self.call_site.keys().get(field).map_or(0, Key::id)
+    }
+
+    /// The key and the name of its level.
+    pub(super) fn level(&self) -> (u32, u32) {
+        (self.key(self.metadata.fields().len()), self.level)
+    }
+}
+
+/// Null, or a site each.
+static TABLE: [AtomicPtr<Site>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+/// Sites without a place, by the address of their metadata. Held while one is added.
+static OTHERS: Mutex<Option<HashMap<usize, &'static Site>>> = Mutex::new(None);
+
+/// Our site for one of `tracing`; none if this thread is just registering
+/// something else and must not lock.
+#[inline(always)]
+pub(super) fn of(metadata: &'static Metadata<'static>) -> Option<&'static Site> {
+    let first = place_of(metadata);
+    match site_at(first) {
+        Some(site) if ptr::eq(site.metadata, metadata) => Some(site),
+        _ => look_further(metadata, first),
+    }
+}
+
+#[inline(always)]
+fn place_of(metadata: &'static Metadata<'static>) -> usize {
+    // Metadata are over 64 bytes long; the multiplier spreads what is left of the address.
+    let spread = (ptr::from_ref(metadata).addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (spread >> (64 - PLACES.trailing_zeros())) as usize
+}
+
+#[inline(always)]
+fn site_at(place: usize) -> Option<&'static Site> {
+    // Acquire, with the Release in `add`: who sees a site sees what is in it.
+    // SAFETY: null, or made by `Box::leak` in `add`.
+    unsafe { TABLE[place % PLACES].load(Acquire).as_ref() }
+}
+
+#[inline(never)]
+fn look_further(metadata: &'static Metadata<'static>, first: usize) -> Option<&'static Site> {
+    let near = (first..first + PROBES).filter_map(site_at);
+    let known = near.into_iter().find(|site| ptr::eq(site.metadata, metadata));
+    known.or_else(|| unless_reentered(|| find_or_add(metadata, first)))
+}
+
+fn others() -> MutexGuard<'static, Option<HashMap<usize, &'static Site>>> {
+    OTHERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cold]
+fn find_or_add(metadata: &'static Metadata<'static>, first: usize) -> &'static Site {
+    let mut others = others();
+    let places = first..first + PROBES;
+    let near = places.clone().filter_map(site_at).find(|site| ptr::eq(site.metadata, metadata));
+    let address = ptr::from_ref(metadata).addr();
+    let further = || others.as_ref()?.get(&address).copied();
+    if let Some(site) = near.or_else(further) {
+        return site;
+    }
+    let site: &'static Site = Box::leak(Box::new(describe(metadata)));
+    site.call_site.settle();
+    match places.map(|place| place % PLACES).find(|&place| site_at(place).is_none()) {
+        Some(free) => TABLE[free].store(ptr::from_ref(site).cast_mut(), Release),
+        None => {
+            others.get_or_insert_default().insert(address, site);
+        }
+    }
+    site
+}
+
+fn describe(metadata: &'static Metadata<'static>) -> Site {
+    let (line, target) = (metadata.line().unwrap_or(0), metadata.target());
+    // Events that nobody has named are called `event src/main.rs:17`. Where they
+    // come from says as much, and is the same on every machine.
+    let is_nameless = metadata.is_event() && metadata.name().starts_with("event ");
+    let (name, level) = names::with(|names| {
+        let name = match is_nameless {
+            true => names.intern_copy(&format!("{target}:{line}")).0,
+            false => metadata.name(),
+        };
+        (name, names.intern(metadata.level().as_str()))
+    });
+    let keys = metadata.fields().iter().map(|field| field.name()).chain(["level"]);
+    let keys: Vec<Key> = keys.map(Key::new).collect();
+    let (module, file) = (metadata.module_path().unwrap_or(target), metadata.file().unwrap_or(""));
+    let call_site = CallSite::new(name, module, file, line, keys.leak());
+    Site { metadata, call_site, level }
+}

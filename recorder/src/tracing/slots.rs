@@ -1,0 +1,396 @@
+//! Spans from their creation to their close: a table of slots that are taken and
+//! given back.
+//!
+//! A span's id is the index of its slot and, above it, how often the slot had been
+//! taken before. So an id leads to its slot in two loads, and one that is out of date
+//! leads nowhere. Slots are made in blocks that live for ever; at most [`BLOCKS`]
+//! of these, so four million spans can exist at once.
+//!
+//! Everything in a slot is atomic, so nothing here can be torn. Where two threads
+//! are inside of the same span at the same moment, one may overwrite what the other
+//! has just counted; such a span is marked as entered twice at once, and its counts
+//! are not used.
+
+#![allow(unsafe_code)] // blocks of slots that live for ever, behind atomic pointers
+
+use std::{
+    ptr,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicPtr, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+};
+
+use super::{details::Details, sites::Site};
+
+const BLOCK: usize = 1 << 10;
+const BLOCKS: usize = 1 << 12;
+/// The low bits of an id: index of the slot, and one.
+const INDEX_BITS: u32 = 24;
+
+/// How many threads are inside of a span just now, in the low half of its state.
+const INSIDE: u64 = u32::MAX as u64;
+/// Entered while a thread was inside of it.
+pub(super) const TWICE_AT_ONCE: u64 = 1 << 32;
+/// Entered within a span that is not its parent.
+pub(super) const ELSEWHERE: u64 = 1 << 33;
+/// Entered, and not recorded.
+pub(super) const UNRECORDED: u64 = 1 << 34;
+/// Another span was entered between its creation and its first enter.
+pub(super) const WAITED: u64 = 1 << 35;
+
+/// Has fields or links.
+const HAS_DETAILS: u32 = 1;
+/// Has some that no slice has told yet.
+const NEWS: u32 = 2;
+
+/// One span.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Of the span that has the slot; 0 while nobody has it.
+    id: AtomicU64,
+    site: AtomicPtr<Site>,
+    /// Flags, and how many threads are inside.
+    state: AtomicU64,
+    /// What is known of `details` without locking them. Apart from `state`: any thread may
+    /// add details while another enters.
+    told: AtomicU32,
+    /// Number of the span, and in the upper half that of its parent.
+    numbers: AtomicU64,
+    /// When it was created; 0 if nothing was recorded then.
+    pub(super) created: AtomicU64,
+    /// Ticks inside of it so far.
+    pub(super) busy: AtomicU64,
+    /// How often it was left, and in the upper half how often on another track than before.
+    stays: AtomicU64,
+    /// The track that was inside last, and in the upper half the one that created it or
+    /// was the first inside; 0 if that is not known yet.
+    tracks: AtomicU64,
+    /// Handles that are left.
+    references: AtomicU32,
+    /// How many spans its thread had entered when it was created.
+    turn: AtomicU32,
+    details: Mutex<Option<Box<Details>>>,
+    /// How often the slot has been taken, times 2^24, and its index and one.
+    next_id: AtomicU64,
+}
+
+static TABLE: [AtomicPtr<[Slot; BLOCK]>; BLOCKS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS];
+/// Slots that nobody has, and how many blocks there are.
+static SPARE: Mutex<(Vec<&'static Slot>, usize)> = Mutex::new((Vec::new(), 0));
+
+/// What a new span is.
+pub(super) struct Birth {
+    pub(super) number: u32,
+    pub(super) parent: u32,
+    pub(super) track: u32,
+}
+
+/// The slot of a span, if that exists.
+#[inline(always)]
+pub(super) fn find(id: u64) -> Option<&'static Slot> {
+    let index = (id as u32 & ((1 << INDEX_BITS) - 1)).wrapping_sub(1) as usize;
+    let block = TABLE.get(index / BLOCK)?.load(Acquire);
+    // SAFETY: null, or made by `Box::leak` in `add_block`.
+    let block: &'static [Slot; BLOCK] = unsafe { block.as_ref() }?;
+    Some(&block[index % BLOCK]).filter(|slot| slot.is(id))
+}
+
+impl Slot {
+    /// Gives a slot that nobody has to a new span, and returns the span's id.
+    #[inline(always)]
+    pub(super) fn take(&self, site: &'static Site, birth: &Birth) -> u64 {
+        let id = self.next_id.load(Relaxed);
+        self.next_id.store(id.wrapping_add(1 << INDEX_BITS), Relaxed);
+        self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
+        self.state.store(0, Relaxed);
+        self.told.store(0, Relaxed);
+        self.numbers.store(u64::from(birth.parent) << 32 | u64::from(birth.number), Relaxed);
+        self.busy.store(0, Relaxed);
+        self.stays.store(0, Relaxed);
+        self.tracks.store(u64::from(birth.track) << 32 | u64::from(birth.track), Relaxed);
+        self.references.store(1, Relaxed);
+        self.id.store(id, Release);
+        id
+    }
+
+    /// Its life begins, when its thread had entered so many spans.
+    #[inline(always)]
+    pub(super) fn begin(&self, turn: u32, now: u64) {
+        self.turn.store(turn, Relaxed);
+        self.created.store(now, Relaxed);
+    }
+
+    /// Takes the slot from its span.
+    #[inline(always)]
+    pub(super) fn free(&self) {
+        if self.told.load(Relaxed) & HAS_DETAILS != 0 {
+            self.forget_details();
+        }
+        self.id.store(0, Release);
+    }
+
+    /// Its site; none if it has never been taken.
+    #[inline(always)]
+    pub(super) fn site(&self) -> Option<&'static Site> {
+        // SAFETY: null, or made from a `&'static Site`.
+        unsafe { self.site.load(Relaxed).as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn is(&self, id: u64) -> bool {
+        self.id.load(Relaxed) == id
+    }
+
+    #[inline(always)]
+    pub(super) fn number(&self) -> u32 {
+        self.numbers.load(Relaxed) as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn turn(&self) -> u32 {
+        self.turn.load(Relaxed)
+    }
+
+    pub(super) fn parent(&self) -> u32 {
+        (self.numbers.load(Relaxed) >> 32) as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn has(&self, flags: u64) -> bool {
+        self.state.load(Relaxed) & flags != 0
+    }
+
+    pub(super) fn mark(&self, flags: u64) {
+        self.state.store(self.state.load(Relaxed) | flags, Relaxed);
+    }
+
+    /// Whether it has fields or links that no slice has told yet.
+    #[inline(always)]
+    pub(super) fn has_news(&self) -> bool {
+        self.told.load(Relaxed) & NEWS != 0
+    }
+
+    /// A thread enters that is inside of span `around`, or of none.
+    #[inline(always)]
+    pub(super) fn come_in(&self, around: u32) {
+        let mut state = self.state.load(Relaxed);
+        if state & INSIDE != 0 {
+            state |= TWICE_AT_ONCE;
+        }
+        if around != 0 && around != (self.numbers.load(Relaxed) >> 32) as u32 {
+            state |= ELSEWHERE;
+        }
+        self.state.store(state.wrapping_add(1), Relaxed);
+    }
+
+    /// A thread leaves that was inside for so long.
+    #[inline(always)]
+    pub(super) fn go_out(&self, ticks: u64, track: u32) {
+        let state = self.state.load(Relaxed);
+        if state & INSIDE != 0 {
+            self.state.store(state - 1, Relaxed);
+        }
+        self.busy.store(self.busy.load(Relaxed).wrapping_add(ticks), Relaxed);
+        self.stays.store(self.stays.load(Relaxed).wrapping_add(1), Relaxed);
+        if self.track() != track {
+            self.move_to(track);
+        }
+    }
+
+    #[cold]
+    fn move_to(&self, track: u32) {
+        // If there is none yet, it was created before its thread had a track.
+        let home = if self.home() == 0 { track } else { self.home() };
+        self.stays.fetch_add(u64::from(home == self.home()) << 32, Relaxed);
+        self.tracks.store(u64::from(home) << 32 | u64::from(track), Relaxed);
+    }
+
+    /// How often it was left.
+    #[inline(always)]
+    pub(super) fn slices(&self) -> u32 {
+        self.stays.load(Relaxed) as u32
+    }
+
+    /// How often on another track than the time before.
+    pub(super) fn moves(&self) -> u32 {
+        (self.stays.load(Relaxed) >> 32) as u32
+    }
+
+    /// Whether it was left once, without having moved.
+    #[inline(always)]
+    pub(super) fn stayed_once(&self) -> bool {
+        self.stays.load(Relaxed) == 1
+    }
+
+    /// The track that was inside last.
+    #[inline(always)]
+    pub(super) fn track(&self) -> u32 {
+        self.tracks.load(Relaxed) as u32
+    }
+
+    /// The track that created it; 0 if that has none.
+    pub(super) fn home(&self) -> u32 {
+        (self.tracks.load(Relaxed) >> 32) as u32
+    }
+
+    /// One handle more.
+    #[inline(always)]
+    pub(super) fn add_reference(&self) {
+        self.references.fetch_add(1, Relaxed);
+    }
+
+    /// One handle less; whether it was the last.
+    #[inline(always)]
+    pub(super) fn drop_reference(&self) -> bool {
+        // Who has the only handle need not fear that somebody copies it meanwhile.
+        // Acquire and Release: what others did with theirs comes before the close.
+        self.references.load(Acquire) == 1 || self.references.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// Runs `f`, which adds to the fields and links.
+    pub(super) fn add_details(&self, f: impl FnOnce(&mut Details)) {
+        f(self.lock_details().get_or_insert_default());
+        self.told.fetch_or(HAS_DETAILS | NEWS, Relaxed);
+    }
+
+    /// Runs `f`, which tells what no slice has told yet.
+    pub(super) fn tell_details<R>(&self, f: impl FnOnce(&mut Details) -> R) -> R {
+        let mut details = self.lock_details();
+        // Before they are told: what another thread adds meanwhile waits for the lock, and
+        // comes after this.
+        self.told.fetch_and(!NEWS, Relaxed);
+        f(details.get_or_insert_default())
+    }
+
+    /// Runs `f` on the fields and links, if there ever were any in this slot.
+    pub(super) fn with_details_if_any<R>(&self, f: impl FnOnce(Option<&Details>) -> R) -> R {
+        f(self.lock_details().as_deref())
+    }
+
+    /// The memory that a former span has left for details, if that is there.
+    pub(super) fn take_details(&self) -> Box<Details> {
+        self.lock_details().take().unwrap_or_default()
+    }
+
+    pub(super) fn put_details(&self, details: Box<Details>) {
+        if !details.is_empty() {
+            self.told.fetch_or(HAS_DETAILS | NEWS, Relaxed);
+        }
+        *self.lock_details() = Some(details);
+    }
+
+    /// They are not told of any more; their memory stays for the next span.
+    #[cold]
+    fn forget_details(&self) {
+        if let Some(details) = self.lock_details().as_mut() {
+            details.clear();
+        }
+    }
+
+    fn lock_details(&self) -> MutexGuard<'_, Option<Box<Details>>> {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new(index: u32) -> Self {
+        Self {
+            id: AtomicU64::new(0),
+            site: AtomicPtr::default(),
+            state: AtomicU64::new(0),
+            told: AtomicU32::new(0),
+            numbers: AtomicU64::new(0),
+            created: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            stays: AtomicU64::new(0),
+            tracks: AtomicU64::new(0),
+            references: AtomicU32::new(0),
+            turn: AtomicU32::new(0),
+            details: Mutex::new(None),
+            next_id: AtomicU64::new(1 << INDEX_BITS | u64::from(index + 1)),
+        }
+    }
+}
+
+/// Moves spare slots into `into`, until it is full or there are no more.
+#[cold]
+pub(super) fn take_spare(into: &mut [Option<&'static Slot>]) -> usize {
+    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (free, blocks) = &mut *spare;
+    if free.is_empty() && *blocks < BLOCKS {
+        add_block(*blocks, free);
+        *blocks += 1;
+    }
+    let taken = free.len().min(into.len());
+    let rest = free.len() - taken;
+    into.iter_mut().zip(free.drain(rest..)).for_each(|(place, slot)| *place = Some(slot));
+    taken
+}
+
+/// Gives slots back.
+#[cold]
+pub(super) fn give_back(slots: impl Iterator<Item = &'static Slot>) {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner).0.extend(slots);
+}
+
+fn add_block(number: usize, free: &mut Vec<&'static Slot>) {
+    let first = (number * BLOCK) as u32;
+    let block: Box<[Slot]> = (first..first + BLOCK as u32).map(Slot::new).collect();
+    let Ok(block) = <Box<[Slot; BLOCK]>>::try_from(block) else { return };
+    let block: &'static [Slot; BLOCK] = Box::leak(block);
+    TABLE[number].store(ptr::from_ref(block).cast_mut(), Release);
+    // Downwards, so that the first is taken first.
+    free.extend(block.iter().rev());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_leads_to_its_slot_until_that_is_given_back() {
+        let mut mine = [None; 2];
+        assert_eq!(take_spare(&mut mine), 2);
+        let slot = mine[0].unwrap();
+        let next = || {
+            let id = slot.next_id.fetch_add(1 << INDEX_BITS, Relaxed);
+            slot.id.store(id, Relaxed);
+            id
+        };
+        let id = next();
+        assert!(ptr::eq(find(id).unwrap(), slot));
+        slot.free();
+        assert!(find(id).is_none());
+        let later = next();
+        assert!(find(id).is_none(), "the next span has another id");
+        assert!(ptr::eq(find(later).unwrap(), slot));
+        slot.free();
+        give_back(mine.into_iter().flatten());
+    }
+
+    #[test]
+    fn ids_that_were_never_given_out_lead_nowhere() {
+        for id in [1, 2, 0xFF_FFFF, u64::MAX, 1 << 24, 1 << 63, (BLOCK * BLOCKS) as u64] {
+            assert!(find(id).is_none(), "{id:#x}");
+        }
+    }
+
+    #[test]
+    fn slots_are_handed_out_once() {
+        let mut mine = vec![None; 3 * BLOCK];
+        let mut taken = 0;
+        while taken < mine.len() {
+            taken += take_spare(&mut mine[taken..]);
+        }
+        let mine = || mine.iter().copied().flatten();
+        let mut addresses: Vec<usize> = mine().map(|slot| ptr::from_ref(slot).addr()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 3 * BLOCK);
+        give_back(mine());
+    }
+}

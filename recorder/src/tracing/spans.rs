@@ -1,0 +1,265 @@
+//! The life of a span: created, entered and left any number of times, closed.
+//!
+//! Entering and leaving a span that is already known is the hot path: no
+//! allocation, no lock, no formatting. So is creating and closing one without fields.
+
+#![allow(unsafe_code)] // the calling thread's lane is a raw pointer
+
+use std::mem::ManuallyDrop;
+
+use ringscope_format::{LinkRole, LostCause};
+use tracing_core::{field::ValueSet, span};
+
+use super::{
+    details::{Details, Visitor},
+    life,
+    sites::{self, Site},
+    slots::{self, Birth, Slot, UNRECORDED, WAITED},
+    thread::{self, Frame, Thread},
+};
+use crate::hot::{
+    call_site::{CallSite, LOOK_CLOSER, OFF, unless_reentered},
+    clock,
+    lane::Lane,
+    ring_pool::{self, UNATTACHED},
+    span::Span,
+};
+
+/// Who a new span's parent is.
+pub(super) enum Parent {
+    /// The span that the thread is inside of.
+    Around,
+    Nobody,
+    /// The span with this id, as its program says.
+    Of(u64),
+}
+
+/// A new span; its id, or none if it cannot be recorded.
+#[inline(always)]
+pub(super) fn create(attributes: &span::Attributes<'_>, parent: Parent) -> Option<u64> {
+    let site = sites::of(attributes.metadata())?;
+    let Some(thread) = thread::current() else { return create_while_exiting(site, attributes) };
+    let slot = match thread.take_slot() {
+        Some(slot) => slot,
+        None => return none_left(site),
+    };
+    let (parent, told) = match parent {
+        Parent::Around => (thread.innermost(), false),
+        Parent::Nobody => (0, false),
+        Parent::Of(id) => (slots::find(id).map_or(0, Slot::number), true),
+    };
+    let state = site.call_site.state();
+    let birth = Birth { number: thread.next_number(), parent, track: track_if(state != OFF) };
+    let id = slot.take(site, &birth);
+    if told || !attributes.metadata().fields().is_empty() {
+        describe(slot, site, told.then_some(parent), attributes.values());
+    }
+    // Last: neither a new thread's ring nor the formatting of fields is part of its life.
+    slot.begin(thread.turn.get(), now_if_on(state));
+    Some(id)
+}
+
+/// The last destructors of a thread may still create spans.
+#[cold]
+#[inline(never)]
+fn create_while_exiting(site: &'static Site, attributes: &span::Attributes<'_>) -> Option<u64> {
+    let mut slot = [None];
+    unless_reentered(|| slots::take_spare(&mut slot));
+    let Some(slot) = slot[0] else { return none_left(site) };
+    let birth = Birth { number: 0, parent: 0, track: 0 };
+    let id = slot.take(site, &birth);
+    describe(slot, site, None, attributes.values());
+    slot.begin(0, 0);
+    Some(id)
+}
+
+/// More spans exist than there are slots for.
+#[cold]
+fn none_left(site: &'static Site) -> Option<u64> {
+    if site.call_site.state() != OFF {
+        lose(LostCause::NoRing);
+    }
+    None
+}
+
+/// Keeps the fields and the explicit parent of a new span.
+#[cold]
+#[inline(never)]
+fn describe(slot: &Slot, site: &'static Site, parent: Option<u32>, values: &ValueSet<'_>) {
+    // Its own until the id is given out; formatting may come back for other slots.
+    let mut details = slot.take_details();
+    if let Some(parent) = parent.filter(|&parent| parent != 0) {
+        details.link(LinkRole::Parent, parent);
+    }
+    values.record(&mut Visitor { site, details: &mut details });
+    slot.put_details(details);
+}
+
+/// Values that are known later than their span.
+pub(super) fn record(id: u64, values: &span::Record<'_>) {
+    let Some((slot, site)) = slots::find(id).and_then(|slot| Some((slot, slot.site()?))) else {
+        return;
+    };
+    let mut news = Details::default();
+    values.record(&mut Visitor { site, details: &mut news });
+    slot.add_details(|details| details.merge(&news));
+}
+
+/// A span that led to another one.
+pub(super) fn follows_from(id: u64, earlier: u64) {
+    let (Some(slot), Some(earlier)) = (slots::find(id), slots::find(earlier)) else { return };
+    slot.add_details(|details| details.link(LinkRole::FollowsFrom, earlier.number()));
+}
+
+/// The calling thread enters a span.
+#[inline(always)]
+pub(super) fn enter(id: u64) {
+    let Some(slot) = slots::find(id) else { return };
+    let Some(site) = slot.site() else { return };
+    let site = &site.call_site;
+    let thread = thread::current_if_any();
+    match thread.filter(|thread| thread.has_room() && Span::is_simple(site)) {
+        Some(thread) => enter_on(thread, id, slot, Span::enter_simple(site)),
+        None => enter_closer(id, slot, site),
+    }
+}
+
+#[inline(always)]
+fn enter_on(thread: &Thread, id: u64, slot: &'static Slot, span: Span) {
+    slot.come_in(thread.innermost());
+    let (number, turn) = (slot.number(), thread.turn.get());
+    thread.turn.set(turn.wrapping_add(1));
+    thread.push(Frame { id, slot, number, turn, span: ManuallyDrop::new(span) });
+}
+
+/// First use of the thread or the site, a rule, or a deep stack.
+///
+/// Apart from the ordinary case, which then calls nothing and has no registers to save.
+#[cold]
+#[inline(never)]
+fn enter_closer(id: u64, slot: &'static Slot, site: &'static CallSite) {
+    let Some(thread) = thread::current() else {
+        if site.state() != OFF {
+            lose(LostCause::ThreadExit);
+        }
+        return;
+    };
+    thread.make_room();
+    enter_on(thread, id, slot, Span::enter(site));
+}
+
+/// The calling thread leaves a span.
+#[inline(always)]
+pub(super) fn exit(id: u64) {
+    let Some(thread) = thread::current_if_any() else { return };
+    thread.last_left.set(id);
+    thread.pop(id, leave);
+}
+
+#[inline(always)]
+fn leave(frame: &Frame) {
+    let Frame { id, slot, number, ref span, .. } = *frame;
+    let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
+    let ticks = match is_here && slot.has_news() {
+        false => span.end_slice(number),
+        true => tell(slot, span, number),
+    };
+    if !is_here {
+        return;
+    }
+    if slot.slices() == 0 || !span.is_recording() {
+        note(slot, frame);
+    }
+    slot.go_out(ticks, span.track());
+}
+
+/// A slice that has something to tell.
+#[cold]
+#[inline(never)]
+fn tell(slot: &Slot, span: &Span, number: u32) -> u64 {
+    if !span.is_recording() {
+        return 0; // and the next one that is recorded tells it
+    }
+    slot.tell_details(|details| {
+        let news = details.tell_news();
+        span.end_slice_with(number, news.fields(), news.links())
+    })
+}
+
+/// What the first slice says about its span, or one that is not recorded.
+#[inline(always)]
+fn note(slot: &Slot, frame: &Frame) {
+    if !frame.span.is_recording() {
+        slot.mark(UNRECORDED);
+    } else if frame.turn != slot.turn() {
+        slot.mark(WAITED);
+    }
+}
+
+/// One handle less; whether the span is closed by that.
+#[inline(always)]
+pub(super) fn drop_handle(id: u64) -> bool {
+    let Some(slot) = slots::find(id) else { return false };
+    let is_last = slot.drop_reference();
+    if is_last {
+        close(slot, id);
+    }
+    is_last
+}
+
+/// The end of a span.
+#[inline(always)]
+fn close(slot: &'static Slot, id: u64) {
+    let thread = thread::current();
+    // What was entered once, before anything else, and by the thread that closes it, is told
+    // by its slice.
+    if !slot.stayed_once() || slot.has(WAITED) || slot.has_news() || slot.track() != this_track() {
+        life::tell(slot, thread.is_some_and(|thread| thread.last_left.get() == id));
+    }
+    slot.free();
+    match thread {
+        Some(thread) => thread.keep_slot(slot),
+        None => unless_reentered(|| slots::give_back([slot].into_iter())).unwrap_or(()),
+    }
+}
+
+/// The counter, if a site with this state is on; 0 if not.
+#[inline(always)]
+fn now_if_on(state: u32) -> u64 {
+    match state {
+        OFF => 0,
+        on if on & LOOK_CLOSER == 0 => clock::hardware_ticks(),
+        _ => clock::ticks(),
+    }
+}
+
+/// The calling thread's track, which it gets now if it is to have one.
+#[inline(always)]
+fn track_if(wanted: bool) -> u32 {
+    match this_track() {
+        0 if wanted => first_track(),
+        track => track,
+    }
+}
+
+#[cold]
+fn first_track() -> u32 {
+    // Not counted as lost if there is none: the enter that follows is.
+    ring_pool::attach_as(false).map_or(0, Lane::track)
+}
+
+/// The calling thread's track; 0 if it has none.
+#[inline(always)]
+fn this_track() -> u32 {
+    // SAFETY: null, or a lane, and lanes live for ever.
+    unsafe { ring_pool::current().as_ref() }.map_or(0, Lane::track)
+}
+
+#[cold]
+fn lose(cause: LostCause) {
+    // SAFETY: null, or a lane, and lanes live for ever.
+    match unsafe { ring_pool::current().as_ref() } {
+        Some(lane) => lane.lose(cause, 0),
+        None => UNATTACHED.lose(cause),
+    }
+}

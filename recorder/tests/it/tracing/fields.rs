@@ -1,0 +1,218 @@
+//! Fields, links, events and errors.
+
+use std::fmt;
+
+use ringscope::Kind;
+use ringscope_format::{LinkRole, OwnedValue};
+use tracing::{Span, field, info_span};
+
+use super::recording;
+use crate::{child::child, told::Event};
+
+fn text(event: &Event, key: &str) -> (String, bool) {
+    match event.field(key) {
+        Some(OwnedValue::Text { text, cut }) => (text.clone(), *cut),
+        other => panic!("{key} of {} is {other:?}", event.name),
+    }
+}
+
+fn links(event: &Event) -> Vec<(LinkRole, u32)> {
+    event.links.iter().map(|link| (link.role, link.id as u32)).collect()
+}
+
+struct Panics;
+
+impl fmt::Debug for Panics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("as far as ")?;
+        panic!("this cannot be shown");
+    }
+}
+
+/// Uses `tracing` while it is being formatted.
+struct Talks;
+
+impl fmt::Debug for Talks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        info_span!("inside of a format", depth = 2).in_scope(|| tracing::warn!("formatting"));
+        f.write_str("talked")
+    }
+}
+
+#[test]
+fn values_keep_their_type_and_everything_else_is_text() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let duration = std::time::Duration::from_millis(3);
+        let span = info_span!("all", a = u64::MAX, b = i64::MIN, c = 0.5, d = true, e = "text", f = ?Some(1), g = %duration.as_millis(), h = field::Empty, i = u128::MAX);
+        span.in_scope(|| ());
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let all = told.only("all");
+    assert_eq!(all.field("a"), Some(&OwnedValue::U64(u64::MAX)));
+    assert_eq!(all.field("b"), Some(&OwnedValue::I64(i64::MIN)));
+    assert_eq!(all.field("c"), Some(&OwnedValue::F64(0.5)));
+    assert_eq!(all.field("d"), Some(&OwnedValue::Bool(true)));
+    assert_eq!(text(all, "e").0, "text");
+    assert_eq!(text(all, "f").0, "Some(1)");
+    assert_eq!(text(all, "g").0, "3");
+    assert_eq!(all.field("h"), None);
+    assert_eq!(text(all, "i").0, u128::MAX.to_string());
+}
+
+#[test]
+fn values_that_come_later_are_recorded_with_the_next_slice_and_the_life() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let once = info_span!("once", status = field::Empty, size = field::Empty);
+        once.in_scope(|| drop(Span::current().record("status", 200).record("status", 404).clone()));
+        drop(once);
+        let often = info_span!("often", id = 7, status = field::Empty);
+        often.in_scope(|| ());
+        often.in_scope(|| drop(Span::current().record("status", 200).clone()));
+        often.in_scope(|| ());
+        drop(often);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    assert_eq!(told.only("once").fields, [("status", OwnedValue::I64(404))]);
+    let [first, second, third, life] = told.named("often")[..] else { panic!("three and a life") };
+    assert_eq!(first.fields, [("id", OwnedValue::I64(7))]);
+    assert_eq!(second.fields, [("status", OwnedValue::I64(200))]);
+    assert_eq!(third.fields, []);
+    assert_eq!(
+        (life.field("id"), life.field("status")),
+        (first.field("id"), second.field("status"))
+    );
+}
+
+#[test]
+fn long_texts_are_cut_and_many_fields_are_kept() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let long = "ä".repeat(100_000);
+        info_span!("long", before = 1, long, after = "short").in_scope(|| ());
+        info_span!("formatted", long = ?vec![long.as_str(); 10]).in_scope(|| ());
+        info_span!(
+            "many", a = %long, b = %long, c = %long, d = %long, e = %long, f = %long, g = %long,
+            h = %long, i = %long, j = %long, k = %long, l = %long, m = %long, n = %long, o = %long,
+            p = %long, q = %long, r = %long, s = %long, t = %long, u = %long, v = %long, w = %long,
+            x = %long, y = %long, z = %long
+        )
+        .in_scope(|| ());
+        let stored = recorder.finish().unwrap();
+        assert_eq!((stored.stored, stored.lost), (3, 0));
+    });
+    let told = end.run().succeeded().trace();
+    let long = told.only("long");
+    let (kept, cut) = text(long, "long");
+    assert!(cut && kept.len() > 600 && kept.chars().all(|letter| letter == 'ä'), "{kept}");
+    assert_eq!(text(long, "after"), ("short".to_owned(), false));
+    assert_eq!(long.field("before"), Some(&OwnedValue::I64(1)));
+    let (kept, cut) = text(told.only("formatted"), "long");
+    assert!(cut && kept.starts_with("[\"ää"), "{kept}");
+    let many = told.only("many");
+    assert_eq!(many.number("fields_left_out"), 4);
+    let texts = many.fields.iter().filter(|(key, _)| key.len() == 1);
+    assert_eq!(texts.map(|(key, _)| assert!(text(many, key).1)).count(), 22);
+}
+
+#[test]
+fn a_debug_that_panics_does_not_take_the_program_down() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        info_span!("bad", before = 1, value = ?Panics, after = 2).in_scope(|| ());
+        tracing::error!(value = ?Panics, "an event");
+        let later = info_span!("later", value = field::Empty);
+        later.in_scope(|| later.record("value", field::debug(Panics)));
+        drop(later);
+        recorder.finish().unwrap();
+        scene.say("alive", true);
+    });
+    let end = end.run().succeeded();
+    assert_eq!(end.said("alive"), "true");
+    let told = end.trace();
+    let bad = told.only("bad");
+    assert_eq!(text(bad, "value").0, "as far as (formatting it panicked)");
+    assert_eq!(
+        (bad.field("before"), bad.field("after")),
+        (Some(&OwnedValue::I64(1)), Some(&OwnedValue::I64(2)))
+    );
+    assert_eq!(text(told.only("later"), "value").0, "as far as (formatting it panicked)");
+    let events = told.events.iter().filter(|event| event.field("message").is_some());
+    let event = events.into_iter().find(|event| event.field("value").is_some()).unwrap();
+    assert_eq!(text(event, "message").0, "an event");
+}
+
+#[test]
+fn values_may_use_tracing_while_they_are_formatted() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let span = info_span!("outer", value = ?Talks, other = field::Empty);
+        span.in_scope(|| {
+            span.record("other", field::debug(Talks));
+            tracing::info!(value = ?Talks);
+        });
+        drop(span);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    assert_eq!(told.named("inside of a format").len(), 3);
+    assert_eq!(text(told.only("outer"), "value").0, "talked");
+    assert_eq!(text(told.only("outer"), "other").0, "talked");
+}
+
+#[test]
+fn explicit_parents_and_follows_from_are_links() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let (cause, request) = (info_span!("cause"), info_span!("request"));
+        cause.in_scope(|| ());
+        request.in_scope(|| ());
+        let part = info_span!(parent: &request, "part");
+        part.follows_from(&cause);
+        part.follows_from(&request);
+        part.in_scope(|| tracing::info!(parent: &cause, "elsewhere"));
+        drop(part);
+        info_span!(parent: None, "root").in_scope(|| ());
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let (cause, request) = (told.only("cause").link, told.only("request").link);
+    let expected = [
+        (LinkRole::Parent, request),
+        (LinkRole::FollowsFrom, cause),
+        (LinkRole::FollowsFrom, request),
+    ];
+    assert_eq!(links(told.only("part")), expected);
+    let event = told.events.iter().find(|event| event.kind == Kind::EVENT).unwrap();
+    assert_eq!(links(event), [(LinkRole::Parent, cause)]);
+    assert_eq!(links(told.only("root")), []);
+}
+
+#[test]
+fn events_of_the_level_error_are_errors() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let _span = info_span!("request").entered();
+        tracing::error!(kind = "timeout", code = 504_u64, "no answer from {}", "upstream");
+        tracing::error!(name: "db.down", retries = 3);
+        tracing::warn!("only a warning");
+        drop(_span);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let errors: Vec<_> = told.events.iter().filter(|event| event.kind == Kind::ERROR).collect();
+    assert_eq!(errors.len(), 2);
+    assert_eq!(text(errors[0], "message").0, "no answer from upstream");
+    assert_eq!(text(errors[0], "kind").0, "timeout");
+    assert_eq!((errors[0].number("code"), errors[0].depth), (504, 1));
+    assert!(errors[0].name.starts_with("it::tracing::fields:"), "{}", errors[0].name);
+    assert_eq!(errors[1].name, "db.down");
+}
