@@ -171,6 +171,12 @@ pub fn init_from_env() -> Option<Recorder> {
     }
 }
 
+/// The level that was set from outside. Whoever starts the recording warns of what is wrong.
+#[cfg(feature = "tracing")]
+pub(crate) fn level_from_env() -> Option<Level> {
+    Settings::read(&mut |_| {}).level
+}
+
 /// Warns of what this build cannot do.
 fn without_what_is_missing(settings: &Settings) {
     if cfg!(feature = "off") {

@@ -8,6 +8,8 @@ use tracing_core::LevelFilter;
 use tracing_core::Metadata;
 use tracing_subscriber::filter::Targets;
 
+use crate::{Level, settings};
+
 /// Which spans and events are recorded, as `tracing`'s `Targets` has it:
 /// `info,my_crate=trace,hyper=off`. Without a filter everything is.
 ///
@@ -32,6 +34,18 @@ impl Filter {
     /// Everything is recorded.
     pub fn all() -> Self {
         Self { targets: None, ignored: Vec::new() }
+    }
+
+    /// The level that `RINGSCOPE_LEVEL` or `ringscope.toml` asks for; everything if neither does.
+    ///
+    /// ```
+    /// let _recorder = ringscope::init_from_env();
+    /// let subscriber = ringscope::tracing::Subscriber::new();
+    /// subscriber.with_filter(ringscope::tracing::Filter::from_env()).install()?;
+    /// # Ok::<(), ringscope::Error>(())
+    /// ```
+    pub fn from_env() -> Self {
+        settings::level_from_env().map_or_else(Self::all, Self::from)
     }
 
     /// What was not understood, and what can be done about it; a sentence each.
@@ -97,6 +111,19 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 impl Default for Filter {
     fn default() -> Self {
         Self::all()
+    }
+}
+
+impl From<Level> for Filter {
+    fn from(level: Level) -> Self {
+        Self::parse(match level {
+            Level::Off => "off",
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+            Level::Trace => "trace",
+        })
     }
 }
 

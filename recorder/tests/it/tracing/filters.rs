@@ -1,6 +1,6 @@
 //! What is not asked for is not recorded, and costs nothing.
 
-use ringscope::tracing::Subscriber;
+use ringscope::tracing::{Filter, Subscriber};
 use tracing::{debug_span, info_span, trace_span};
 
 use crate::child::child;
@@ -46,4 +46,16 @@ fn what_is_not_understood_of_a_filter_is_said_and_left_out() {
              error, warn, info, debug and trace"
         ]
     );
+}
+
+#[test]
+fn the_environment_sets_the_level() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        Subscriber::new().with_filter(Filter::from_env()).install().unwrap();
+        info_span!("recorded").in_scope(|| debug_span!("not").in_scope(|| ()));
+        assert_eq!(recorder.finish().unwrap().stored, 1);
+    });
+    let end = end.environment("RINGSCOPE_LEVEL", "info").run().succeeded();
+    assert_eq!(end.trace().events[0].name, "recorded");
 }
