@@ -103,6 +103,7 @@ pub(super) fn compare(
         test.own = mean(&head) - mean(&base);
         let reach = if test.own > 0.0 { line.reaches.1 } else { line.reaches.0 };
         test.is_clear = test.own.abs() > reach;
+        test.reach = line.reaches.1;
         test.settle(noise, rule, &mut widths);
     }
     shifts
@@ -179,6 +180,7 @@ impl Test {
             lacking: 1.0,
             noise: None,
             is_clear: true,
+            reach: 0.0,
             bound: 0.0,
         }
     }

@@ -18,6 +18,7 @@
 //! least change that matters is larger.
 
 use super::{
+    clearance::MANY_RUNS,
     comparing::{Runs, Shared, compare},
     matching::{Matched, matched},
     multiple::discoveries,
@@ -98,6 +99,8 @@ pub struct Test {
     pub(super) noise: Option<Noise>,
     /// Whether the change leads out of the intervals within the runs.
     pub(super) is_clear: bool,
+    /// How far a slowdown has to lead for that, as a logarithm.
+    pub(super) reach: f64,
     /// Chances up to this would have been flagged.
     pub(super) bound: f64,
 }
@@ -195,12 +198,18 @@ pub(super) fn decide_also<'a>(
 impl Test {
     /// The smallest slowdown that would likely have been found, as a part of the whole.
     pub fn detectable(&self, rule: &Rule) -> Option<f64> {
-        Some(detectable(&self.noise?, self.bound, rule))
+        // What does not leave the intervals within the runs is not found either.
+        Some(detectable(&self.noise?, self.bound, rule).max(self.reach.exp_m1()))
     }
 
     /// Runs a side that it would take to find a slowdown beyond what is tolerated.
     pub fn runs_needed(&self, rule: &Rule) -> Option<u32> {
-        runs_needed(&self.noise?, self.bound, rule)
+        let noise = self.noise?;
+        let needed = runs_needed(&noise, self.bound, rule)?;
+        // Intervals within the runs stand in the way until there are many of them.
+        let few = noise.runs.0.min(noise.runs.1) < MANY_RUNS as f64;
+        let is_in_the_way = few && self.reach > rule.tolerance.ln_1p();
+        Some(if is_in_the_way { needed.max(MANY_RUNS as u32) } else { needed })
     }
 
     /// Whether there was enough to go by.

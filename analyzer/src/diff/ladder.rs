@@ -2,6 +2,9 @@
 //! figure are interpolated.
 //!
 //! They come from 1,024 to 2,048 durations of a name; the figures themselves are exact.
+//! Of 3,300 diffs of each design, as many were false alarms as with all durations but
+//! for one, and what was found differs by 0.2 % at most: `all_durations` of the bench
+//! `diff`.
 
 /// Ranks between which intervals around the quantiles are interpolated, in percent,
 /// rising: finer where a quantile is near.

@@ -11,6 +11,7 @@ mod diff_bad_input;
 mod diff_circumstances;
 mod diff_of_runs;
 mod diff_outputs;
+mod diff_sensitivity;
 mod diff_traces;
 mod edit_cut;
 mod edit_merge;
