@@ -152,6 +152,22 @@ impl From<Targets> for Filter {
     }
 }
 
+/// Everything up to a level, such as [`Builder::level`](crate::Builder::level) has it from the
+/// environment.
+impl From<crate::Level> for Filter {
+    fn from(level: crate::Level) -> Self {
+        let level = match level {
+            crate::Level::Off => "off",
+            crate::Level::Error => "error",
+            crate::Level::Warn => "warn",
+            crate::Level::Info => "info",
+            crate::Level::Debug => "debug",
+            crate::Level::Trace => "trace",
+        };
+        Self::parse(level)
+    }
+}
+
 /// What is in force, without what was ignored.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,6 +207,8 @@ mod tests {
         assert_eq!(Filter::from("info").max_level(), LevelFilter::INFO);
         assert_eq!(Filter::from("error,app=debug").max_level(), LevelFilter::DEBUG);
         assert_eq!(Filter::from("off").max_level(), LevelFilter::OFF);
+        assert_eq!(Filter::from(crate::Level::Warn).max_level(), LevelFilter::WARN);
+        assert_eq!(Filter::from(crate::Level::Off).max_level(), LevelFilter::OFF);
     }
 
     #[test]
