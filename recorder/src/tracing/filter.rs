@@ -114,6 +114,8 @@ impl Default for Filter {
     }
 }
 
+/// Everything up to a level, such as [`Builder::level`](crate::Builder::level) has it from the
+/// environment.
 impl From<Level> for Filter {
     fn from(level: Level) -> Self {
         Self::parse(match level {
@@ -149,22 +151,6 @@ impl FromStr for Filter {
 impl From<Targets> for Filter {
     fn from(targets: Targets) -> Self {
         Self { targets: Some(targets), ignored: Vec::new() }
-    }
-}
-
-/// Everything up to a level, such as [`Builder::level`](crate::Builder::level) has it from the
-/// environment.
-impl From<crate::Level> for Filter {
-    fn from(level: crate::Level) -> Self {
-        let level = match level {
-            crate::Level::Off => "off",
-            crate::Level::Error => "error",
-            crate::Level::Warn => "warn",
-            crate::Level::Info => "info",
-            crate::Level::Debug => "debug",
-            crate::Level::Trace => "trace",
-        };
-        Self::parse(level)
     }
 }
 
