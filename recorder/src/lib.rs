@@ -46,7 +46,7 @@
 //! | `config` | settings from `ringscope.toml`, beside those of the environment |
 //! | `exporters` | [`handlers`]: watching events as they happen |
 //! | `statistics` | [`statistics`]: rolling figures in process, and rows of them at an interval |
-//! | `tracing` | [`tracing`](crate::tracing): a subscriber and a layer for the spans of `tracing` |
+//! | `tracing` | [`tracing`]: a subscriber and a layer for the spans of `tracing` |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;

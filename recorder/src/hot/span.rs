@@ -210,7 +210,7 @@ impl Drop for Span {
 #[inline(always)]
 fn take_lane(lane: &mut *const Lane) -> Option<&'static Lane> {
     // SAFETY: null, or a lane, and lanes live for ever.
-    unsafe { std::mem::replace(lane, ptr::null()).as_ref() }
+    unsafe { std::mem::take(lane).as_ref() }
 }
 
 /// First use of the site or the thread, or a rule to follow. Null if nothing is to be recorded.
