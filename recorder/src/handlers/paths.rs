@@ -38,9 +38,9 @@ impl Enclosing {
             }
             let depth = usize::from(record.depth);
             let first = self.names.len() as u32;
-            // A span from before this one began encloses it; one that began later
-            // took the place at its depth afterwards.
-            let around = self.spans.iter().take(depth).filter(|span| span.0 <= record.start);
+            // A span from before this one began encloses it; one that began later took the place
+            // at its depth afterwards. What is further in is not told then: a path has no gaps.
+            let around = self.spans.iter().take(depth).take_while(|span| span.0 <= record.start);
             self.names.extend(around.map(|span| span.1));
             self.ranges[event] = (first, self.names.len() as u32);
             if record.kind == Kind::SPAN {
@@ -101,6 +101,8 @@ mod tests {
         // The point at 15 lay in a span that is missing; the one at that depth began at 30.
         paths(&[point(9, 1, 15), span(3, 0, 30, 10)], &[], &[&[], &[]]);
         paths(&[point(9, 1, 15)], &[(30, 3)], &[&[]]);
+        // What took the place in the middle leaves the path without its end.
+        paths(&[point(9, 3, 15)], &[(5, 1), (20, 2), (7, 3)], &[&[1]]);
     }
 
     #[test]
