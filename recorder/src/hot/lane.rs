@@ -255,6 +255,10 @@ fn touch_every_page(producer: &mut Producer<Record>) {
         for page in first.chunks_mut(PAGE).chain(second.chunks_mut(PAGE)) {
             page[0].write(Record::default());
         }
+        // The ring need not begin where a page does, and then ends one page later.
+        if let Some(last) = first.last_mut() {
+            last.write(Record::default());
+        }
         // Dropped without a commit: the ring stays empty.
     }
 }
