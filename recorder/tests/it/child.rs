@@ -60,7 +60,15 @@ impl Scene {
         let line = format!("{key}\t{value}\0");
         (&self.said).write_all(line.as_bytes()).expect("the scene is writable");
     }
+
+    /// Tells the test why the scenario could not be played; see [`End::had`].
+    pub(crate) fn lacks(&self, why: impl Display) {
+        self.say(LACKING, why);
+    }
 }
+
+/// Where a scenario says what it lacked.
+const LACKING: &str = "lacking";
 
 /// A scenario that is ready to run.
 pub(crate) struct Child {
@@ -227,6 +235,18 @@ impl End {
     #[track_caller]
     pub(crate) fn number(&self, key: &str) -> u64 {
         self.said(key).parse().expect("a number")
+    }
+
+    /// Whether the scenario had what it needs of the machine. If not, that is said, and
+    /// fails where `RINGSCOPE_REQUIRE` names the part.
+    #[track_caller]
+    pub(crate) fn had(&self, part: &str, test: &str) -> bool {
+        let Some(why) = lookup(self.dir.path(), LACKING) else { return true };
+        let required = env::var("RINGSCOPE_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|it| it == part), "required: {why}");
+        // Past the harness, which hides what a passing test prints.
+        let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+        false
     }
 
     /// Names of the files in the scenario's directory that end like this, in order.

@@ -22,6 +22,7 @@ mod hand_over;
 mod load;
 mod names;
 mod no_allocation;
+mod out_of_memory;
 mod posix;
 mod rotation;
 mod rules;
