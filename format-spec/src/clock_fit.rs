@@ -86,7 +86,7 @@ struct Anchor {
 #[derive(Clone, Debug)]
 pub struct ClockFit {
     ns_per_tick: f64,
-    error_ns: f64,
+    error_ns: Option<f64>,
     anchors: Vec<Anchor>,
     pairs: usize,
     jumps: Vec<Jump>,
@@ -104,7 +104,7 @@ impl ClockFit {
         host.dedup();
         let mut fit = ClockFit {
             ns_per_tick: nominal,
-            error_ns: 0.0,
+            error_ns: None,
             anchors: Vec::with_capacity(host.len()),
             pairs: host.len(),
             jumps: Vec::new(),
@@ -128,7 +128,7 @@ impl ClockFit {
         }
         if ticks > 0.0 && nanoseconds > 0.0 {
             fit.ns_per_tick = nanoseconds / ticks;
-            fit.error_ns = fit.largest_distance() + fit.widest_end(&host) / 2.0;
+            fit.error_ns = Some(fit.largest_distance() + fit.widest_end(&host) / 2.0);
         }
         fit
     }
@@ -139,6 +139,12 @@ impl ClockFit {
         if self.anchors.is_empty() {
             self.anchors.push(Anchor { tick, mono_ns: 0, wall_ns, begins_run: true });
         }
+        self
+    }
+
+    /// For a counter whose ticks are nanoseconds by definition: without a fit, durations are exact.
+    pub fn of_nanoseconds(mut self) -> ClockFit {
+        self.error_ns = self.error_ns.or(Some(0.0));
         self
     }
 
@@ -217,8 +223,8 @@ impl ClockFit {
     }
 
     /// The largest distance of a pair from the line, plus the uncertainty of
-    /// the ends. 0 if there was nothing to fit.
-    pub fn error_ns(&self) -> f64 {
+    /// the ends. Not known where there was nothing to fit, and the nominal frequency serves.
+    pub fn error_ns(&self) -> Option<f64> {
         self.error_ns
     }
 
@@ -308,7 +314,7 @@ mod tests {
         let fit = ClockFit::fit(&[at(0), at(1000)], 3_000_000_000);
         assert_eq!(fit.ns_per_tick(), 0.5);
         assert_eq!(fit.ns(2000), 1000.0);
-        assert_eq!(fit.error_ns(), 50.0);
+        assert_eq!(fit.error_ns(), Some(50.0));
         assert_eq!(fit.mono_ns(at(500).tick()), at(500).mono_ns);
         assert_eq!(fit.wall_ns(at(500).tick()), at(500).wall_ns);
         assert_eq!(fit.wall_ns(at(-5).tick()), at(-5).wall_ns);
@@ -321,13 +327,15 @@ mod tests {
         let mut off = at(500);
         off.mono_ns += 700;
         let fit = ClockFit::fit(&[at(0), off, at(1000)], 3_000_000_000);
-        assert!((fit.error_ns() - 750.0).abs() < 1.0, "{}", fit.error_ns());
+        let error = fit.error_ns().unwrap();
+        assert!((error - 750.0).abs() < 1.0, "{error}");
     }
 
     #[test]
-    fn one_pair_takes_the_nominal_frequency() {
+    fn one_pair_takes_the_nominal_frequency_with_an_error_that_nobody_knows() {
         let fit = ClockFit::fit(&[at(0)], 4_000_000_000);
-        assert_eq!((fit.ns_per_tick(), fit.error_ns(), fit.pairs()), (0.25, 0.0, 1));
+        assert_eq!((fit.ns_per_tick(), fit.error_ns(), fit.pairs()), (0.25, None, 1));
+        assert_eq!(fit.clone().of_nanoseconds().error_ns(), Some(0.0));
         assert_eq!(fit.mono_ns(at(0).tick() + 4000), at(0).mono_ns + 1000);
         assert_eq!(fit.wall_ns(at(0).tick() + 4000), at(0).wall_ns + 1000);
     }
@@ -430,7 +438,7 @@ mod tests {
         for pair in pairs.windows(3).chain([pairs.as_slice()]) {
             let fit = ClockFit::fit(pair, 1);
             assert!(fit.ns_per_tick().is_finite() && fit.ns_per_tick() > 0.0);
-            assert!(fit.error_ns() >= 0.0);
+            assert!(fit.error_ns().is_none_or(|error| error >= 0.0));
             for tick in ends {
                 let _ = (fit.mono_ns(tick), fit.wall_ns(tick));
             }

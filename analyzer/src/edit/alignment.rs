@@ -155,7 +155,7 @@ fn by_wall_clock(loaded: &Loaded) -> Place {
     let error = said.iter().map(|it| (it - middle).abs()).fold(0.0, f64::max);
     Place {
         wall_ns: i128::from(about).saturating_add(middle as i128),
-        wall_error_ns: Some(error.max(clock.error_ns())),
+        wall_error_ns: clock.error_ns().map(|of_fit| error.max(of_fit)),
         shared: None,
     }
 }

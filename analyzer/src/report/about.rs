@@ -1,7 +1,7 @@
 //! What a trace is and what is missing from it: said at the top of a report, in
 //! every JSON document, and on standard error where figures would mislead.
 
-use ringscope_format::{LostCause, Mode, RecordingState, SkipCause, Vitals};
+use ringscope_format::{ClockFit, LostCause, Mode, RecordingState, SkipCause, Vitals};
 use serde_json::{Map, Value, json};
 
 use super::Context;
@@ -13,6 +13,14 @@ use crate::{
 /// A duration in a sentence.
 pub(crate) fn in_words(ns: f64) -> String {
     duration(ns, TimeUnit::Auto).replace("  ", " ")
+}
+
+/// How far the clock may be off.
+pub(crate) fn clock_error(clock: &ClockFit) -> String {
+    match clock.error_ns() {
+        Some(error) => format!("error at most {}", in_words(error)),
+        None => "error not known".to_owned(),
+    }
 }
 
 /// Says what makes the figures less than the whole truth.

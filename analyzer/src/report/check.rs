@@ -77,9 +77,9 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
         }
         let clock = loaded.trace.clock();
         lines.push(format!(
-            "  {:<10} error at most {}, {} jumps, {} suspends, {} durations below zero",
+            "  {:<10} {}, {} jumps, {} suspends, {} durations below zero",
             "clock",
-            about::in_words(clock.error_ns()),
+            about::clock_error(clock),
             clock.jumps().len(),
             clock.suspends().len(),
             count(backwards),

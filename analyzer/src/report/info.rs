@@ -115,10 +115,10 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
     }
     let counter = counter(loaded);
     let mut text = format!(
-        "{counter}, {:.4} ns a tick, fitted over {} pairs, error at most {}",
+        "{counter}, {:.4} ns a tick, fitted over {} pairs, {}",
         clock.ns_per_tick(),
         clock.pairs(),
-        about::in_words(clock.error_ns()),
+        about::clock_error(clock),
     );
     for (what, n) in [
         ("jump", clock.jumps().len()),

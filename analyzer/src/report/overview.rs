@@ -194,11 +194,11 @@ fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
         own => format!(" and {} readings of the recorder", count(own)),
     };
     lines.push(format!(
-        "  {} events{readings} over {} on {} tracks; clock error at most {}",
+        "  {} events{readings} over {} on {} tracks; clock {}",
         count(loaded.events - own),
         about::in_words(loaded.length_ns()),
         trace.tracks().len(),
-        about::in_words(trace.clock().error_ns()),
+        about::clock_error(trace.clock()),
     ));
     lines.push(format!("  {}", ending(loaded)));
     lines.push(format!("  {}", account(loaded, unreadable)));

@@ -156,13 +156,13 @@ impl Report {
         }
         writeln!(out)?;
         let megahertz = 1e3 / clock.ns_per_tick();
-        match clock.pairs() {
-            0 | 1 => writeln!(out, "  clock      {counter}, nominally {megahertz:.3} MHz")?,
-            pairs => writeln!(
+        match (clock.pairs(), clock.error_ns()) {
+            (pairs @ 2.., Some(error)) => writeln!(
                 out,
                 "  clock      {counter}, {megahertz:.3} MHz from {pairs} pairs, within {}",
-                duration(clock.error_ns()).trim()
+                duration(error).trim()
             )?,
+            _ => writeln!(out, "  clock      {counter}, nominally {megahertz:.3} MHz")?,
         }
         let odd = [
             (clock.jumps().len(), "x the counter jumped"),

@@ -10,7 +10,7 @@ use super::walk::{Found, first_recording};
 use crate::chunk::SectionEntry;
 use crate::clock_fit::{ClockFit, ClockPair};
 use crate::error::Error;
-use crate::file_header::{FIXED_LENGTH, FileHeader};
+use crate::file_header::{Counter, FIXED_LENGTH, FileHeader};
 use crate::in_flight::{InFlight, OpenSpan};
 use crate::losses::Loss;
 use crate::names::Names;
@@ -145,8 +145,11 @@ impl<S: Source> Trace<S> {
         // Pairs are repeated where a recording goes on in another file.
         let mut seen = HashSet::new();
         clock_pairs.retain(|pair| seen.insert(*pair));
-        let clock = ClockFit::fit(&clock_pairs, header.nominal_hz)
+        let mut clock = ClockFit::fit(&clock_pairs, header.nominal_hz)
             .with_origin(header.created_tick, header.created_wall_ns);
+        if header.counter == Counter::MonotonicNs {
+            clock = clock.of_nanoseconds();
+        }
         Trace { source, header, inventory, tracks, losses, clock_pairs, clock }
     }
 
