@@ -325,6 +325,11 @@ impl Builder {
         if self.config.keep_last.is_some() {
             self.config.rotate_bytes = None;
         }
+        // Later files, dumps and the control file stay beside the trace even if the program
+        // goes to another directory meanwhile.
+        if let Ok(path) = std::path::absolute(&self.config.path) {
+            self.config.path = path;
+        }
         Recorder::start(self.config)
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong, said so that it can be mended.
 
-use std::{fmt, io, path::PathBuf};
+use std::{fmt, io, path::PathBuf, time::Duration};
 
 /// Why a recorder could not be started, flushed or finished.
 #[non_exhaustive]
@@ -43,6 +43,13 @@ pub enum Error {
     },
     /// A dump was asked for, but this is not a flight recorder.
     NotAFlightRecorder,
+    /// No dump was written in time. It still may be: the disk is slow, or full.
+    DumpLate {
+        /// The path of the trace.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// The recording ended before it could answer: its file was truncated by
     /// another process, or its threads are gone.
     GaveUp {
@@ -100,8 +107,14 @@ impl fmt::Display for Error {
                 match source.kind() {
                     io::ErrorKind::NotFound => f.write_str("; create its directory first"),
                     io::ErrorKind::PermissionDenied => f.write_str("; choose a path you may write to"),
+                    io::ErrorKind::NotADirectory => {
+                        f.write_str("; a part of the path is a file, choose another path")
+                    }
+                    io::ErrorKind::ReadOnlyFilesystem => {
+                        f.write_str("; choose a path on another file system")
+                    }
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                        f.write_str("; a recording needs about 8 MiB to start")
+                        f.write_str("; a recording needs 12 MiB to start, a flight recorder its size as well")
                     }
                     _ => Ok(()),
                 }
@@ -116,10 +129,17 @@ impl fmt::Display for Error {
             Error::NotAFlightRecorder => f.write_str(
                 "no dump: this recording keeps everything; set `keep_last` to make it a flight recorder",
             ),
+            Error::DumpLate { path, waited } => write!(
+                f,
+                "{}: no dump of it within {} s; the disk is slow or full, and the dump may still come",
+                path.display(),
+                waited.as_secs()
+            ),
             Error::GaveUp { path } => write!(
                 f,
                 "{}: the recording ended early: its file was truncated by another process, or this is a \
-                 fork of the process that records",
+                 fork of the process that records; what was written before is readable, and a new recorder \
+                 needs a path that nobody else writes to",
                 path.display()
             ),
             #[cfg(feature = "tracing")]

@@ -41,6 +41,8 @@ const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE
 static PID: AtomicU32 = AtomicU32::new(0);
 /// The fatal signal that arrived, once one has.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// Whether SIGABRT goes past us, because another fatal signal is being passed on.
+static ASIDE: AtomicBool = AtomicBool::new(false);
 /// Whether handlers should act at all.
 static ARMED: AtomicBool = AtomicBool::new(false);
 /// The signal that asks for a dump, and how often it has come.
@@ -48,14 +50,31 @@ static DUMP_SIGNAL: AtomicI32 = AtomicI32::new(0);
 static DUMPS_ASKED: AtomicU32 = AtomicU32::new(0);
 /// Set when another process truncated the file under the map.
 static TRUNCATED: AtomicBool = AtomicBool::new(false);
-/// Address and length of the maps that are being written, so that the SIGBUS
-/// handler knows a fault of ours from one of the program's.
-static MAPS: [(AtomicUsize, AtomicUsize); 4] =
-    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 4];
+/// The files that are being written.
+static FILES: [OpenFile; 4] = [const { OpenFile::new() }; 4];
 /// Kernel ids of the recorder's threads, which must not wait for themselves.
 static OWN_THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// The handlers that were there before ours.
 static PREVIOUS: [OnceLock<libc::sigaction>; 65] = [const { OnceLock::new() }; 65];
+
+/// A file that is being written, as handlers know it.
+struct OpenFile {
+    /// Address and length of its map, so that the SIGBUS handler knows a fault of
+    /// ours from one of the program's. Address 0: no file.
+    map: AtomicUsize,
+    length: AtomicUsize,
+    descriptor: AtomicI32,
+}
+
+impl OpenFile {
+    const fn new() -> Self {
+        Self {
+            map: AtomicUsize::new(0),
+            length: AtomicUsize::new(0),
+            descriptor: AtomicI32::new(-1),
+        }
+    }
+}
 
 /// Where passes are asked for. One for the process, so that a handler can reach it.
 static RENDEZVOUS: OnceLock<Rendezvous> = OnceLock::new();
@@ -75,6 +94,9 @@ pub(crate) fn fatal_signal() -> Option<u8> {
 /// The process has survived its signal.
 pub(crate) fn forget_signal() {
     SIGNAL.store(0, Release);
+    if ASIDE.swap(false, Relaxed) {
+        set_handler(libc::SIGABRT, on_fatal_signal);
+    }
 }
 
 /// How many dumps have been asked for by signal.
@@ -97,19 +119,18 @@ pub(crate) fn is_recording_process() -> bool {
     PID.load(Relaxed) == std::process::id()
 }
 
-pub(crate) fn watch_map(address: usize, length: usize) {
-    for (start, len) in &MAPS {
-        if start.load(Relaxed) == 0 {
-            len.store(length, Relaxed);
-            start.store(address, Release);
-            return;
-        }
+pub(crate) fn watch(map: usize, length: usize, descriptor: i32) {
+    if let Some(file) = FILES.iter().find(|file| file.map.load(Relaxed) == 0) {
+        file.length.store(length, Relaxed);
+        file.descriptor.store(descriptor, Relaxed);
+        file.map.store(map, Release);
     }
 }
 
-pub(crate) fn unwatch_map(address: usize) {
-    for (start, _) in MAPS.iter().filter(|(start, _)| start.load(Relaxed) == address) {
-        start.store(0, Release);
+pub(crate) fn unwatch(map: usize) {
+    for file in FILES.iter().filter(|file| file.map.load(Relaxed) == map) {
+        file.descriptor.store(-1, Relaxed);
+        file.map.store(0, Release);
     }
 }
 
@@ -147,6 +168,7 @@ pub(crate) fn arm(fatal_signals: bool, dump_signal: Option<i32>) {
     ARMED.store(fatal_signals, Release);
     if fatal_signals {
         FATAL.into_iter().for_each(|signal| install(signal, on_fatal_signal));
+        forget_signal();
     }
     if let Some(signal) =
         dump_signal.filter(|signal| (1..65).contains(signal) && !FATAL.contains(signal))
@@ -164,9 +186,14 @@ pub(crate) fn arm(fatal_signals: bool, dump_signal: Option<i32>) {
     });
 }
 
+/// The drain has ended. A fault of ours in the map is still rescued.
+pub(crate) fn stop_waiting() {
+    ARMED.store(false, Release);
+}
+
 /// The recording is over; handlers stay in place and only pass on.
 pub(crate) fn disarm() {
-    ARMED.store(false, Release);
+    stop_waiting();
     DUMP_SIGNAL.store(0, Relaxed);
     PID.store(0, Relaxed);
 }
@@ -174,21 +201,35 @@ pub(crate) fn disarm() {
 type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn install(signal: i32, handler: Handler) {
-    PREVIOUS[signal as usize].get_or_init(|| {
-        // SAFETY: a zeroed sigaction is a valid one; the pointers are valid; the
-        // handler is of the SA_SIGINFO form and does only what a handler may.
-        unsafe {
-            let mut new: libc::sigaction = std::mem::zeroed();
-            new.sa_sigaction = handler as *const () as usize;
-            // On the alternate stack, which Rust's threads have: the reason may
-            // be that the ordinary one has overflowed.
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-            libc::sigemptyset(&raw mut new.sa_mask);
-            let mut old: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, &raw const new, &raw mut old);
-            old
-        }
-    });
+    PREVIOUS[signal as usize].get_or_init(|| set_handler(signal, handler));
+}
+
+/// Returns what was there before.
+fn set_handler(signal: i32, handler: Handler) -> libc::sigaction {
+    // SAFETY: a zeroed sigaction is a valid one; the pointers are valid; the
+    // handler is of the SA_SIGINFO form and does only what a handler may.
+    unsafe {
+        let mut new: libc::sigaction = std::mem::zeroed();
+        new.sa_sigaction = handler as *const () as usize;
+        // On the alternate stack, which Rust's threads have: the reason may
+        // be that the ordinary one has overflowed.
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigemptyset(&raw mut new.sa_mask);
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const new, &raw mut old);
+        old
+    }
+}
+
+/// Lets an `abort` go past us in which whoever comes next may end this fault, as std does
+/// after a stack overflow. The rings are flushed, and the alternate stack has no room for a
+/// second frame where those are large (AVX-512).
+fn step_aside() {
+    if let Some(previous) = PREVIOUS[libc::SIGABRT as usize].get() {
+        ASIDE.store(true, Relaxed);
+        // SAFETY: a valid action, the one that was there before ours.
+        unsafe { libc::sigaction(libc::SIGABRT, previous, ptr::null_mut()) };
+    }
 }
 
 extern "C" fn on_fatal_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -200,6 +241,9 @@ extern "C" fn on_fatal_signal(signal: i32, info: *mut libc::siginfo_t, context: 
         if let Some(rendezvous) = RENDEZVOUS.get() {
             let ticket = rendezvous.ask();
             wait_in_handler(|| rendezvous.is_done(ticket));
+        }
+        if signal != libc::SIGABRT {
+            step_aside();
         }
     }
     pass_on(signal, info, context);
@@ -243,8 +287,8 @@ use libc::__error as errno;
 fn rescue_map(info: *mut libc::siginfo_t) -> bool {
     // SAFETY: the kernel passes a valid siginfo, and SIGBUS fills in the address.
     let address = unsafe { (*info).si_addr() } as usize;
-    for (start, length) in &MAPS {
-        let (start, length) = (start.load(Acquire), length.load(Relaxed));
+    for file in &FILES {
+        let (start, length) = (file.map.load(Acquire), file.length.load(Relaxed));
         if start == 0 || !(start..start + length).contains(&address) {
             continue;
         }
@@ -309,12 +353,22 @@ extern "C" fn on_exit() {
     }
 }
 
-/// The drain does not exist here. Stores only: the thread that held any lock
-/// may not exist either.
+/// The drain does not exist here. Takes no lock: the thread that held it may not exist either.
 extern "C" fn in_forked_child() {
-    if PID.load(Relaxed) != 0 {
-        call_site::switch_off_for_good();
-        ARMED.store(false, Relaxed);
+    if PID.load(Relaxed) == 0 {
+        return;
+    }
+    call_site::switch_off_for_good();
+    ARMED.store(false, Relaxed);
+    for file in &FILES {
+        let descriptor = file.descriptor.swap(-1, Relaxed);
+        if descriptor >= 0 {
+            // A child that outlives its parent would go on locking the parent's file.
+            // SAFETY: closes a descriptor that the recorder opened. In this process nobody
+            // uses or closes it again: the threads whose it was do not exist here, and the
+            // static that also leads to it is never dropped.
+            unsafe { libc::close(descriptor) };
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ringscope_format::{FileHeader, Layout, Mode, RecordingState};
+use ringscope_format::{FileHeader, Layout, Mode, RecordingState, Vitals};
 
 #[cfg(feature = "exporters")]
 use crate::Problem;
@@ -38,7 +38,8 @@ static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 struct Session {
     shared: Arc<Shared>,
     drain: JoinHandle<Remains>,
-    sealer: JoinHandle<Option<Sealer>>,
+    /// The file it left and its last vitals.
+    sealer: JoinHandle<Option<(PathBuf, Vitals)>>,
 }
 
 /// A running recording. Dropping it finishes it.
@@ -101,7 +102,10 @@ impl Recorder {
         call_site::set_rules(rules.clone()); // the file begins with them
         let shared = Arc::new(Shared::new(config, ticks_per_second));
         let started = start_threads(&shared, header);
-        let (drain, sealer) = started.inspect_err(|_| last_words::disarm())?;
+        let (drain, sealer) = started.inspect_err(|_| {
+            last_words::disarm();
+            ring_pool::end();
+        })?;
         call_site::switch_on(ticks_per_second, rules);
         shared.is_on.store(true, Ordering::Release);
         shared.wake_sealer(); // for its first readings
@@ -172,7 +176,7 @@ fn random_id() -> [u8; 16] {
     id
 }
 
-type Threads = (JoinHandle<Remains>, JoinHandle<Option<Sealer>>);
+type Threads = (JoinHandle<Remains>, JoinHandle<Option<(PathBuf, Vitals)>>);
 
 fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Error> {
     // The file is created on the sealer's thread, where a write past the
@@ -196,7 +200,7 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
                     // Before any thread of the program can take the last ring.
                     ring_pool::attach_as(true);
                     let _ = tell.send(Ok((file, names)));
-                    Some(sealer.run())
+                    sealer.run()
                 }
                 Err(error) => {
                     let _ = tell.send(Err(error));
@@ -241,20 +245,18 @@ fn finish(session: Session) -> Result<Summary, Error> {
     let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
     shared.stop_drain.store(true, Ordering::Release);
     shared.wake_drain();
-    let remains = drain.join();
+    let remains = drain.join().ok().map(Remains::of_a_survivor);
+    // From here on there is nobody whose last pass a dying thread could wait for.
+    last_words::stop_waiting();
     #[cfg(feature = "exporters")]
     lock(&shared.problems).extend(shared.handlers.end().into_iter().map(Problem::Exporter));
+    *lock(&shared.remains) = remains;
     shared.stop_sealer.store(true, Ordering::Release);
     shared.wake_sealer();
-    let sealer = sealer.join();
+    let finished = sealer.join();
     last_words::disarm();
-    ring_pool::wake_for_new_threads(None);
-    let (Ok(mut remains), Ok(Some(sealer))) = (remains, sealer) else { return Err(gave_up()) };
-    // Whoever comes to finish has survived whatever signal there was.
-    if matches!(remains.vitals.state, RecordingState::Recording | RecordingState::FatalSignal) {
-        (remains.vitals.state, remains.vitals.signal) = (RecordingState::Finished, 0);
-    }
-    let (path, vitals) = sealer.finish(&remains);
+    ring_pool::end();
+    let Ok(Some((path, vitals))) = finished else { return Err(gave_up()) };
     if vitals.state == RecordingState::GivenUp {
         return Err(gave_up());
     }
@@ -290,8 +292,10 @@ fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBu
     lock(&shared.dump_requests).push((reason, Some(tell)));
     shared.wake_sealer();
     let path = &shared.config.path;
-    let answered =
-        answer.recv_timeout(at_most).map_err(|_| Error::GaveUp { path: path.clone() })?;
+    let answered = answer.recv_timeout(at_most).map_err(|error| match error {
+        mpsc::RecvTimeoutError::Timeout => Error::DumpLate { path: path.clone(), waited: at_most },
+        mpsc::RecvTimeoutError::Disconnected => Error::GaveUp { path: path.clone() },
+    })?;
     answered.map_err(Error::io(path, "dump"))
 }
 

@@ -22,6 +22,9 @@ pub enum Problem {
     ControlFile(String),
     /// An exporter was dropped, or was too slow for some events.
     Exporter(String),
+    /// So many units of a raw slot were changed by another process before they were sealed:
+    /// their events count as stored and are not in the file.
+    SlotDamaged(u32),
     /// A finished file could not be made compact; it is complete all the same.
     NotCompacted(String),
 }
@@ -36,6 +39,12 @@ impl fmt::Display for Problem {
             Problem::CannotRotate(why) => write!(f, "the next file could not be created: {why}"),
             Problem::Exporter(why) => write!(f, "exporter {why}"),
             Problem::ControlFile(why) => write!(f, "control file: {why}"),
+            Problem::SlotDamaged(units) => {
+                write!(
+                    f,
+                    "{units} records or slots were damaged in the file before they were sealed"
+                )
+            }
             Problem::NotCompacted(why) => write!(f, "the trace could not be made compact: {why}"),
         }
     }

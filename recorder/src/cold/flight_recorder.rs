@@ -29,8 +29,8 @@ struct Kept {
     offset: u64,
     length: u64,
     events: u64,
-    first_tick: u64,
-    last_tick: u64,
+    first_end: u64,
+    last_end: u64,
 }
 
 /// Where the next chunk goes and what is there.
@@ -47,8 +47,10 @@ pub(crate) struct RingArea {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkFacts {
     pub(crate) events: u64,
-    pub(crate) first_tick: u64,
-    pub(crate) last_tick: u64,
+    /// When the first and the last of them ended: what began long before is no
+    /// sign that anything else of that time is here.
+    pub(crate) first_end: u64,
+    pub(crate) last_end: u64,
 }
 
 impl RingArea {
@@ -87,8 +89,8 @@ impl RingArea {
             offset,
             length,
             events: facts.events,
-            first_tick: facts.first_tick,
-            last_tick: facts.last_tick,
+            first_end: facts.first_end,
+            last_end: facts.last_end,
         });
         self.cursor = offset - self.start + length;
         Ok(())
@@ -119,7 +121,7 @@ impl RingArea {
     /// Chunks that have something from `since` on, oldest first.
     fn since(&self, since: u64) -> impl Iterator<Item = Kept> {
         // A chunk without records (only names or losses) has no ticks; it is small.
-        self.kept.iter().copied().filter(move |kept| kept.last_tick >= since || kept.events == 0)
+        self.kept.iter().copied().filter(move |kept| kept.last_end >= since || kept.events == 0)
     }
 }
 
@@ -165,8 +167,8 @@ impl Dump<'_> {
         target.write_all_at(&page, 0)?;
 
         let chunks: Vec<Kept> = self.ring.since(self.since).collect();
-        let first = chunks.iter().filter(|kept| kept.events > 0).map(|kept| kept.first_tick).min();
-        let last = chunks.iter().map(|kept| kept.last_tick).max().unwrap_or(0);
+        let first = chunks.iter().filter(|kept| kept.events > 0).map(|kept| kept.first_end).min();
+        let last = chunks.iter().map(|kept| kept.last_end).max().unwrap_or(0);
         let covers =
             first.map_or(0.0, |first| last.saturating_sub(first) as f64 * self.ns_per_tick);
         let reason = self.reason.to_string();
@@ -244,7 +246,7 @@ mod tests {
 
     fn put(area: &mut RingArea, length: u64, events: u64) -> Vec<u64> {
         let (offset, dropped) = area.make_room(length);
-        area.kept.push_back(Kept { offset, length, events, first_tick: events, last_tick: events });
+        area.kept.push_back(Kept { offset, length, events, first_end: events, last_end: events });
         area.cursor = offset - area.start + length;
         dropped.iter().map(|kept| kept.events).collect()
     }

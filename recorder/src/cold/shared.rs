@@ -13,7 +13,11 @@ use std::{
 
 use ringscope_format::{OpenSpan, Vitals};
 
-use crate::{cold::trace_file::TraceFile, config::Config, summary::Problem};
+use crate::{
+    cold::{drain::Remains, trace_file::TraceFile},
+    config::Config,
+    summary::Problem,
+};
 
 /// The file that the drain should go on in.
 #[derive(Debug)]
@@ -56,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) next_sequence: AtomicU64,
     pub(crate) next_file: Mutex<Option<NextFile>>,
     pub(crate) has_next_file: AtomicBool,
+    /// What the drain left behind, for the sealer to end the last file with.
+    pub(crate) remains: Mutex<Option<Remains>>,
     /// Edition and last vitals of the file that the drain has left, once it has.
     pub(crate) left_file: Mutex<Option<(u64, Vitals)>>,
     /// Vitals and open spans as of when the drain last closed a slot on request.
@@ -106,6 +112,7 @@ impl Shared {
             next_sequence: AtomicU64::new(1),
             next_file: Mutex::new(None),
             has_next_file: AtomicBool::new(false),
+            remains: Mutex::new(None),
             left_file: Mutex::new(None),
             at_last_close: Mutex::default(),
             bytes: AtomicU64::new(0),

@@ -18,7 +18,10 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read},
-    os::unix::fs::{FileExt, MetadataExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, MetadataExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -96,7 +99,8 @@ impl TraceFile {
         let bytes = trace.header.to_bytes();
         // SAFETY: nobody else knows the file yet.
         unsafe { trace.part(0, bytes.len()) }.copy_from_slice(&bytes);
-        last_words::watch_map(trace.map.as_ptr() as usize, trace.map.len());
+        let map = &trace.map;
+        last_words::watch(map.as_ptr() as usize, map.len(), trace.file.as_raw_fd());
         Ok(trace)
     }
 
@@ -283,7 +287,7 @@ impl TraceFile {
 
 impl Drop for TraceFile {
     fn drop(&mut self) {
-        last_words::unwatch_map(self.map.as_ptr() as usize);
+        last_words::unwatch(self.map.as_ptr() as usize);
     }
 }
 

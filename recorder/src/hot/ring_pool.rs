@@ -23,6 +23,7 @@ use ringscope_format::{LostCause, Record, SkipCause};
 use crate::hot::{
     call_site::unless_reentered,
     lane::{Lane, Owner},
+    ownership::DrainView,
 };
 
 /// How many threads can record at once; the file has an in-flight entry for each.
@@ -48,10 +49,17 @@ struct Pool {
     /// The lane with the large ring.
     large_lane: Option<u32>,
     max_lanes: usize,
+    /// Whether a drain runs or is about to: then retired lanes are its business.
+    has_drain: bool,
 }
 
-static POOL: Mutex<Pool> =
-    Mutex::new(Pool { lanes: Vec::new(), ring_records: None, large_lane: None, max_lanes: 256 });
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    lanes: Vec::new(),
+    ring_records: None,
+    large_lane: None,
+    max_lanes: 256,
+    has_drain: false,
+});
 /// Length of `lanes`, so that the drain looks without locking.
 static LANES: AtomicU32 = AtomicU32::new(0);
 static DRAIN: Mutex<Option<Thread>> = Mutex::new(None);
@@ -145,6 +153,13 @@ pub(crate) fn attach_as(is_recorder: bool) -> Option<&'static Lane> {
 }
 
 impl Pool {
+    /// Without a drain: lanes whose threads have gone are free again. Whatever may be left
+    /// in their rings the next drain throws away as it starts.
+    fn recycle(&self) {
+        let retired = |lane: &&&'static Lane| lane.ownership.drain_view() == DrainView::Retired;
+        self.lanes.iter().filter(retired).for_each(|lane| lane.ownership.recycle());
+    }
+
     /// How many records the ring of a lane should hold.
     fn records_for(&mut self, lane: u32, is_recorder: bool) -> usize {
         if is_recorder {
@@ -162,6 +177,9 @@ fn claim(is_recorder: bool) -> Option<&'static Lane> {
         let mut pool = pool();
         // A lane that still has its ring costs nothing; one without, an allocation.
         let free = |lane: &&&'static Lane| lane.ownership.claim();
+        if !pool.has_drain {
+            pool.recycle();
+        }
         let spare = pool.lanes.iter().find(free).copied();
         let lane = match spare {
             Some(lane) => lane,
@@ -222,14 +240,21 @@ fn os_thread_id() -> u64 {
     0
 }
 
-/// Sets what rings threads get from now on.
+/// A recording begins: what rings threads get from now on.
 pub(crate) fn configure(ring_records: Option<usize>, budget_bytes: u64) {
     let mut pool = pool();
+    pool.has_drain = true;
     pool.ring_records = ring_records;
     let ring_bytes = (ring_records.unwrap_or(RING_RECORDS) * size_of::<Record>()).max(1) as u64;
     // At least two: the recorder's own thread has one, and may be one too many.
     let most = MAX_LANES as u64 - 1;
     pool.max_lanes = (budget_bytes / ring_bytes).clamp(2, most) as usize;
+}
+
+/// The recording is over, and its drain gone.
+pub(crate) fn end() {
+    wake_for_new_threads(None);
+    pool().has_drain = false;
 }
 
 /// Drain only: adds lanes that `known` does not hold yet.
@@ -263,7 +288,9 @@ pub(crate) fn trim() {
 /// Pays the first-use cost of the calling thread now: its ring is allocated and
 /// every page of it touched.
 ///
-/// Call it at the start of a thread whose very first span must not be late.
+/// Call it at the start of a thread whose very first span must not be late. The thread
+/// keeps its ring, 1.9 MiB or what [`Builder`](crate::Builder) says, until it exits, whether
+/// or not a recorder runs.
 /// Returns whether the thread has a ring.
 pub fn register_thread() -> bool {
     attach_as(false).is_some()
@@ -272,7 +299,8 @@ pub fn register_thread() -> bool {
 /// The calling thread's recording side, looked up once.
 ///
 /// For the hottest loops: `span!(in thread, "name")` saves the look-up of the
-/// thread's lane. Not `Send`: it belongs to the thread that made it.
+/// thread's lane. Not `Send`: it belongs to the thread that made it. Like
+/// [`register_thread`], making one takes a ring even if no recorder runs yet.
 ///
 /// ```
 /// let thread = ringscope::ThreadHandle::current();

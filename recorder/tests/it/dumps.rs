@@ -72,12 +72,29 @@ fn the_program_asks_for_a_dump_and_finds_all_of_it_there() {
         let clock = told.trace.clock();
         let first = told.events.iter().map(|event| event.start).min().unwrap();
         let last = told.events.iter().map(|event| event.end).max().unwrap();
+        assert!(clock.error_ns().is_some(), "{} pairs", clock.pairs());
         let span = clock.ns(last - first);
         assert!((covers(&told) / span - 1.0).abs() < 0.01, "{} of {span}", covers(&told));
         assert!(span >= 30e6);
     }
     assert_eq!(end.files(".writing"), [""; 0]);
     assert_eq!(unbroken(&end.trace().events), 0..15_000);
+}
+
+#[test]
+fn a_dump_covers_what_ended_in_it_however_long_ago_that_began() {
+    let end = child(|scene| {
+        let recorder = scene.builder().keep_last(Duration::from_secs(1), 4 << 20).start().unwrap();
+        let epoch = span!("epoch");
+        thread::sleep(Duration::from_secs(2));
+        drop(epoch);
+        event!("one");
+        recorder.dump().unwrap();
+    });
+    let end = end.run().succeeded();
+    let told = read_dump(&end.path("run.dump-1-asked.trace"), "asked for by the program");
+    assert_eq!(told.named("epoch").len(), 1);
+    assert!(covers(&told) < 1e9, "{}", covers(&told));
 }
 
 #[test]

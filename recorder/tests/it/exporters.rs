@@ -449,9 +449,10 @@ fn an_error_that_says_what_was_called_becomes_a_script_beside_the_trace() {
     let end = end.run().succeeded();
     assert_eq!(end.files(".py"), ["run.error-1.py", "run.error-2.py"]);
     let script = fs::read_to_string(end.path("run.error-1.py")).unwrap();
-    assert!(
-        script.contains("# call.exception: JSONDecodeError\n# Expecting value\n# in run.trace, ")
-    );
+    let trace = end.path("run.trace");
+    let begins =
+        format!("# call.exception: JSONDecodeError\n# Expecting value\n# in {}, ", trace.display());
+    assert!(script.contains(&begins), "{script}");
     assert!(script.contains("\n# within outer\n"), "{script}");
     let Ok(python) = std::process::Command::new("python3").arg(end.path("run.error-2.py")).output()
     else {

@@ -84,7 +84,8 @@ fn a_file_truncated_under_the_map_gives_the_recording_up_and_not_the_program() {
             end.said("error"),
             format!(
                 "{}: the recording ended early: its file was truncated by another process, or this \
-                 is a fork of the process that records",
+                 is a fork of the process that records; what was written before is readable, and a \
+                 new recorder needs a path that nobody else writes to",
                 end.path("run.trace").display()
             )
         );

@@ -118,3 +118,15 @@ fn starting_another_program_does_not_disturb_the_recording() {
     });
     end.run().succeeded().trace().is_finished_and_adds_up();
 }
+
+#[test]
+fn a_forked_child_that_outlives_its_parent_does_not_keep_the_parents_file() {
+    let end = child(|scene| {
+        let _recorder = scene.builder().start().unwrap();
+        posix::leave_a_fork_behind(20);
+        posix::raise(libc::SIGKILL);
+    });
+    let end = end.run().died_of(libc::SIGKILL);
+    let file = std::fs::File::open(end.path("run.trace")).unwrap();
+    file.try_lock().expect("nobody writes to it any more");
+}

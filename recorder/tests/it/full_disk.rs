@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write, path::Path, thread, time::Duration};
 
-use ringscope::{LostCause, Problem, Summary, event};
+use ringscope::{LostCause, Problem, Summary, event, span};
 
 use crate::{
     child::{End, Scene, child},
@@ -49,6 +49,38 @@ fn tells_the_truth(end: &End) -> Told {
 }
 
 #[test]
+fn a_size_limit_that_only_the_last_chunk_does_not_fit_into_is_no_signal_either() {
+    let end = child(|scene| {
+        let record = |recorder: ringscope::Recorder| {
+            let _open = span!("open at the end");
+            event!("one");
+            assert_eq!(recorder.finish().unwrap().stored, 1);
+        };
+        // The second one begins with the names that the first has given out, like all after it.
+        let mut begun = 0;
+        for _ in 0..2 {
+            let recorder = scene.builder().readings(None).start().unwrap();
+            begun = fs::metadata(scene.trace()).unwrap().len();
+            record(recorder);
+        }
+        let mut left_open = 0;
+        for room in (0..3 * 1_024).step_by(64) {
+            posix::limit_file_size(begun + room);
+            let recorder = scene.builder().readings(None).start().unwrap();
+            record(recorder);
+            let told = Told::read(&scene.trace());
+            assert_eq!(told.named("one").len(), 1, "{room}");
+            let open: Vec<_> = told.open().into_values().collect();
+            assert_eq!(open, [(1, vec!["open at the end".to_owned()])], "{room}");
+            left_open += usize::from(told.trace.header().layout.in_flight_entries > 0);
+        }
+        // Some did not fit, and the last ones did.
+        assert!(left_open > 0 && left_open < 48, "{left_open}");
+    });
+    end.run().succeeded();
+}
+
+#[test]
 fn a_file_at_its_size_limit_is_an_error_code_and_not_a_signal() {
     let end = child(|scene| {
         posix::limit_file_size(LITTLE);
@@ -89,7 +121,7 @@ fn a_size_limit_below_the_work_areas_is_refused_at_the_start() {
         end.said("refusal"),
         format!(
             "{}: cannot allocate: File too large (os error 27); \
-             a recording needs about 8 MiB to start",
+             a recording needs 12 MiB to start, a flight recorder its size as well",
             end.path("run.trace").display()
         )
     );
@@ -146,7 +178,7 @@ fn a_disk_too_small_to_start_on_is_refused() {
             end.said("refusal"),
             format!(
                 "{}: cannot allocate: No space left on device (os error 28); \
-                 a recording needs about 8 MiB to start",
+                 a recording needs 12 MiB to start, a flight recorder its size as well",
                 end.path("disk/run.trace").display()
             )
         );

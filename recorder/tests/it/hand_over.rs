@@ -25,6 +25,7 @@ const STEPS: u64 = 500;
 fn record_until_killed(scene: &Scene, builder: Builder) {
     let recorder = builder.start().unwrap();
     let record = |name: &str| {
+        let _whole = span!("whole");
         let mut load = Load::new(name.len() as u64);
         for round in 0..400 {
             // New names in every round, so that names chunks come up too.
@@ -77,6 +78,9 @@ fn is_complete(end: End, at: &str) {
         assert!(steps.end >= flushed, "{at}: {name} has {steps:?}, had flushed {flushed}");
         let rounds = mine.iter().filter(|event| event.name.starts_with(name)).count() as u64;
         assert!(rounds >= flushed / STEPS, "{at}: {name}");
+        let is_open =
+            |told: &Told| told.open().get(name).is_some_and(|(_, spans)| spans[0] == "whole");
+        assert!(flushed == 0 || files.iter().any(is_open), "{at}: {name} was inside of a span");
     }
 }
 
@@ -124,6 +128,7 @@ fn a_death_at_any_step_around_a_rotation_loses_and_doubles_nothing() {
         "file-placed:2",
         "rotation-begun:1",
         "rotation-offered:1",
+        "file-switched:1",
         "file-left:1",
         "left-file-closed:1",
         "compact-copied:1",

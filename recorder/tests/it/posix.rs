@@ -13,7 +13,8 @@ pub(crate) fn no_core_files() {
 
 /// No file may grow past this in this process.
 pub(crate) fn limit_file_size(bytes: u64) {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // Only the limit that counts, so that a later call may raise it.
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: a valid pointer to a limit.
     unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
 }
@@ -67,6 +68,25 @@ pub(crate) fn in_fork(child: impl FnOnce()) -> i32 {
             assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
             status
         }
+    }
+}
+
+/// Leaves a fork of this process behind that holds on to nothing but what it inherited
+/// by itself, and ends after so long.
+pub(crate) fn leave_a_fork_behind(seconds: u32) {
+    // SAFETY: the child closes what others wait for the end of, sleeps and ends.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", io::Error::last_os_error()),
+        0 => {
+            for descriptor in 0..3 {
+                // SAFETY: takes a number.
+                unsafe { libc::close(descriptor) };
+            }
+            // SAFETY: takes a number.
+            unsafe { libc::sleep(seconds) };
+            exit_at_once(0);
+        }
+        _ => {}
     }
 }
 

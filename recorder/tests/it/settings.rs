@@ -125,9 +125,8 @@ fn a_trace_that_cannot_be_written_is_a_warning_and_the_program_goes_on() {
     let program = program!().environment("RINGSCOPE_TRACE", "no/such/directory/run.trace");
     let end = program.run().succeeded();
     assert_eq!(end.said("recording"), "false");
-    assert!(
-        end.stderr.starts_with("ringscope: not recording: no/such/directory/run.trace: cannot")
-    );
+    assert!(end.stderr.starts_with("ringscope: not recording: /"), "{}", end.stderr);
+    assert!(end.stderr.contains("/no/such/directory/run.trace: cannot"), "{}", end.stderr);
     assert_eq!(end.stderr.lines().count(), 1, "{}", end.stderr);
 }
 

@@ -1,6 +1,6 @@
 //! Starting, finishing, and being refused.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use ringscope::{Error, span};
 
@@ -218,4 +218,22 @@ fn the_file_of_a_killed_process_can_be_replaced() {
     told.is_finished_and_adds_up();
     told.only("second");
     assert_eq!(told.events.len(), 1);
+}
+
+#[test]
+fn a_relative_path_means_the_directory_that_the_recording_began_in() {
+    let end = child(|scene| {
+        std::env::set_current_dir(scene.path("")).unwrap();
+        let builder = scene.builder().path("run.trace").keep_last(Duration::from_secs(9), 4 << 20);
+        let recorder = builder.start().unwrap();
+        let other = scene.path("other");
+        fs::create_dir(&other).unwrap();
+        std::env::set_current_dir(&other).unwrap();
+        drop(span!("step"));
+        assert_eq!(recorder.dump().unwrap().parent(), scene.trace().parent());
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.problems.as_slice()), (1, &[][..]));
+        assert_eq!(fs::read_dir(other).unwrap().count(), 0);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
 }

@@ -219,3 +219,27 @@ fn threads_that_share_a_ring_one_after_the_other_keep_their_tracks_apart() {
         assert_eq!(told.thread_of(event), format!("worker {}", event.number("owner")));
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn without_a_recorder_threads_that_follow_one_another_share_a_ring() {
+    let anonymous = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+        line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let end = child(|_| {
+        let begun = anonymous();
+        for _ in 0..100 {
+            thread::spawn(|| {
+                let thread = ringscope::ThreadHandle::current();
+                assert!(!span!(in thread, "not recorded").is_recording());
+            })
+            .join()
+            .unwrap();
+        }
+        let grown = (anonymous() - begun) / 1_024;
+        assert!(grown < 32, "100 threads took {grown} MiB");
+    });
+    end.run().succeeded();
+}

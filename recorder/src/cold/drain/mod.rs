@@ -117,6 +117,16 @@ pub(crate) struct Remains {
     pub(crate) open: Vec<(OpenSpan, u32)>,
 }
 
+impl Remains {
+    /// Whoever comes to finish has survived whatever signal there was.
+    pub(crate) fn of_a_survivor(mut self) -> Self {
+        if matches!(self.vitals.state, RecordingState::Recording | RecordingState::FatalSignal) {
+            (self.vitals.state, self.vitals.signal) = (RecordingState::Finished, 0);
+        }
+        self
+    }
+}
+
 /// How a pass went.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pass {
@@ -298,7 +308,10 @@ impl Drain {
         // Taken before the rings are looked at: a slot that is closed on request holds all that
         // was recorded before the request.
         let closing = self.shared.close_slot.swap(false, Ordering::AcqRel);
-        self.switch_files();
+        if closing {
+            self.next_pair = 0; // what is taken out of the file has a clock of its own to fit
+        }
+        let left = self.switch_files();
         self.meet_lanes();
         self.look();
         // The recorder's own readings are no reason to stay awake.
@@ -315,6 +328,9 @@ impl Drain {
             slot.writer.publish();
         }
         self.write_stacks(now);
+        if let Some((file, edition, vitals)) = left {
+            self.leave_file(&file, edition, vitals);
+        }
         if closing && blocked {
             self.shared.close_slot.store(true, Ordering::Release);
         }
@@ -506,19 +522,18 @@ impl Drain {
         }
     }
 
-    /// Goes on in the next file of a rotation.
-    fn switch_files(&mut self) {
+    /// Goes on in the next file of a rotation, if there is one. Returns the file before it, and
+    /// with which edition of which vitals it ends.
+    fn switch_files(&mut self) -> Option<(Arc<TraceFile>, u64, Vitals)> {
         if !self.shared.has_next_file.swap(false, Ordering::AcqRel) {
-            return;
+            return None;
         }
-        let Some(next) = lock(&self.shared.next_file).take() else { return };
+        let next = lock(&self.shared.next_file).take()?;
         self.hand_over();
         let last = Vitals { state: RecordingState::Continued, ..self.vitals };
         self.edition += 1;
-        self.file.clear_in_flight();
-        *lock(&self.shared.left_file) = Some((self.edition, last));
-        crate::crash_point("file-left");
-        self.file = next.file;
+        let left = (std::mem::replace(&mut self.file, next.file), self.edition, last);
+        crate::crash_point("file-switched");
         self.names_written = next.names_in_file;
         self.queues_described = (0, 0);
         self.next_pair = 0;
@@ -527,6 +542,15 @@ impl Drain {
         }
         self.async_in_file.clear();
         self.async_edition = 0;
+        Some(left)
+    }
+
+    /// Once the next file has the stacks: nothing is open in this one any more, and the
+    /// sealer may end it. A death in between leaves them in both, never in neither.
+    fn leave_file(&self, file: &TraceFile, edition: u64, vitals: Vitals) {
+        file.clear_in_flight();
+        *lock(&self.shared.left_file) = Some((edition, vitals));
+        crate::crash_point("file-left");
         self.shared.wake_sealer();
     }
 }

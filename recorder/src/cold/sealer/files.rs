@@ -97,9 +97,8 @@ impl Sealer {
         }
     }
 
-    /// After drain and sealer have ended: open spans, the last vitals, and the
-    /// file without its work areas.
-    pub(crate) fn finish(mut self, remains: &Remains) -> (PathBuf, Vitals) {
+    /// When all is sealed: open spans, the last vitals, and the file without its work areas.
+    pub(super) fn finish(mut self, remains: &Remains) -> (PathBuf, Vitals) {
         self.check_file();
         self.remove_unused_file();
         let file = Arc::clone(&self.log.file);

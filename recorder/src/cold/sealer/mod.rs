@@ -9,12 +9,13 @@ mod requests;
 
 use std::{
     io,
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use ringscope_format::{ChunkEncoder, FileHeader, Layout, Mode, RawContent};
+use ringscope_format::{ChunkEncoder, FileHeader, Layout, Mode, RawContent, Vitals};
 
 use crate::{
     cold::{
@@ -60,6 +61,8 @@ pub(crate) struct Sealer {
     content: RawContent,
     ring: Option<RingArea>,
     names_sequence: u64,
+    /// The slot whose names were written last, by its sequence number.
+    names_written_of: u64,
     metadata_sequence: u64,
     rules_version: u32,
     rules_in_file: String,
@@ -125,6 +128,7 @@ impl Sealer {
             content: RawContent::default(),
             ring: (layout.ring_length > 0).then(|| RingArea::new(&layout)),
             names_sequence: 0,
+            names_written_of: 0,
             metadata_sequence: 0,
             rules_version: call_site::rules_version(),
             rules_in_file: String::new(),
@@ -146,8 +150,11 @@ impl Sealer {
         Ok((sealer, names))
     }
 
-    /// Runs until asked to stop, then seals what is left.
-    pub(crate) fn run(mut self) -> Self {
+    /// Runs until asked to stop, then seals what is left and ends the file. Returns where
+    /// it is and its last vitals, unless the drain has left nothing to end it with.
+    ///
+    /// All on this thread, where a write past the file-size limit is an error code.
+    pub(crate) fn run(mut self) -> Option<(PathBuf, Vitals)> {
         while !self.shared.stop_sealer.load(Ordering::Acquire) {
             let sealed = self.seal_all();
             self.look_round();
@@ -160,7 +167,8 @@ impl Sealer {
         // The drain has ended: these are the last.
         let _ = self.seal_all();
         self.write_last_dumps();
-        self
+        let remains = lock(&self.shared.remains).take()?;
+        Some(self.finish(&remains))
     }
 
     fn until_next_reading(&self) -> Duration {
@@ -206,6 +214,9 @@ impl Sealer {
             self.shared.note(Problem::FileTruncated);
             Err(io::ErrorKind::UnexpectedEof.into())
         } else if content.read_into(file.slot_bytes(slot)) {
+            if content.units_unreadable > 0 {
+                self.shared.note(Problem::SlotDamaged(content.units_unreadable));
+            }
             self.store(file, &content)
         } else {
             // The drain has marked it as full; only a truncation can have undone that.
@@ -225,13 +236,15 @@ impl Sealer {
     }
 
     fn store(&mut self, file: &TraceFile, content: &RawContent) -> io::Result<()> {
-        if !content.names.is_empty() {
+        // Not again when only what follows has to be written again.
+        if !content.names.is_empty() && self.names_written_of != content.sequence {
             self.names_sequence += 1;
             let chunk = self
                 .encoder
                 .names(self.names_sequence, &content.names)
                 .map_err(io::Error::other)?;
             self.log.append(chunk, &self.shared)?;
+            self.names_written_of = content.sequence;
             crate::crash_point("names-written");
         }
         let chunk = self.encoder.data(content, &[]).map_err(io::Error::other)?;
@@ -337,11 +350,11 @@ impl Sealer {
 
 fn facts(content: &RawContent) -> ChunkFacts {
     let records = content.events.iter().filter(|unit| !unit.kind.is_slot());
-    let mut facts = ChunkFacts { events: 0, first_tick: u64::MAX, last_tick: 0 };
+    let mut facts = ChunkFacts { events: 0, first_end: u64::MAX, last_end: 0 };
     for record in records {
         facts.events += 1;
-        facts.first_tick = facts.first_tick.min(record.start);
-        facts.last_tick = facts.last_tick.max(record.end());
+        facts.first_end = facts.first_end.min(record.end());
+        facts.last_end = facts.last_end.max(record.end());
     }
     facts
 }
