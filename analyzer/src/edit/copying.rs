@@ -55,8 +55,8 @@ pub(super) trait Rewrite {
         link
     }
 
-    /// The id in a link slot.
-    fn id(&self, link: Link) -> Link {
+    /// The id in a link slot of a record of this kind.
+    fn id(&self, _kind: Kind, link: Link) -> Link {
         link
     }
 
@@ -184,7 +184,7 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         for (at, (record, slots)) in batch.records().enumerate() {
             if record.kind.is_base() && takes(batch, at) {
                 let record = self.record(record);
-                let slots = self.slots_of(slots);
+                let slots = self.slots_of(record.kind, slots);
                 let done = self.writer.event_with_slots(record, &slots);
                 self.slots = slots;
                 done.map_err(|error| self.error(error))?;
@@ -222,7 +222,7 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         }
     }
 
-    fn slots_of(&mut self, slots: &[Record]) -> Vec<Record> {
+    fn slots_of(&mut self, kind: Kind, slots: &[Record]) -> Vec<Record> {
         let mut out = std::mem::take(&mut self.slots);
         out.clear();
         let mut at = 0;
@@ -234,7 +234,7 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
                 Kind::LINK => {
                     for link in parse_slots(&slots[from..at]).links {
                         let track = self.track(link.track);
-                        let link = self.rewrite.id(Link { track, ..link });
+                        let link = self.rewrite.id(kind, Link { track, ..link });
                         write_slots(&[], &[link], |slot| out.push(slot));
                     }
                 }

@@ -5,8 +5,8 @@
 //! that is is said and kept in the metadata. Counts, durations, losses and nesting are
 //! those of the sources together.
 //!
-//! What one process numbers, another does too. So links from launches to kernels get
-//! ranges of their own; 64-bit ids of spans get the recording's id as their upper half,
+//! What one process numbers, another does too. So links from launches to kernels and the
+//! numbers of spans that have slices get ranges of their own; other 64-bit ids of spans get the recording's id as their upper half,
 //! and numbers in fields of the key `id` the number of their trace in the highest byte.
 //! Ids of requests and 128-bit ids stay: those mean the same in all processes. Files
 //! of one recording share their ids. Limits: ids of type text stay as they are, as do
@@ -14,7 +14,7 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use ringscope_format::{Batch, Columns, Counter, FileHeader, Link, LinkRole, Mode, Track};
+use ringscope_format::{Batch, Columns, Counter, FileHeader, Kind, Link, LinkRole, Mode, Track};
 
 use super::{
     Target,
@@ -169,9 +169,15 @@ impl Rewrite for One<'_> {
         link.wrapping_add(self.links).max(1)
     }
 
-    fn id(&self, link: Link) -> Link {
+    fn id(&self, kind: Kind, link: Link) -> Link {
         if link.role == LinkRole::Request || link.id >> 64 != 0 {
             return link;
+        }
+        // The number of a span, as it is in the links of its slices (SPEC 10.4).
+        if (kind == Kind::SLICE || kind.is_life() || !kind.is_timed())
+            && let Ok(number @ 1..) = u32::try_from(link.id)
+        {
+            return Link { id: self.link(number).into(), ..link };
         }
         Link { id: link.id | u128::from(self.tag) << 64, ..link }
     }

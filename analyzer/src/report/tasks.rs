@@ -21,6 +21,8 @@ use crate::{
 
 /// The keys of what a life tells, as VOCABULARY.md has them.
 const KEYS: [&str; 3] = ["busy", "slices", "moves"];
+/// And of what it says if its creation is not known.
+const FROM_FIRST_ENTER: &str = "from_first_enter";
 
 /// Sums over the tasks of one name, in one trace's ticks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,20 +32,22 @@ struct Sum {
     moves: u64,
 }
 
-/// The ids of [`KEYS`] in a trace; none if it cannot have tasks.
-fn keys(loaded: &Loaded) -> Option<[u32; 3]> {
+/// The ids of [`KEYS`] in a trace, and of [`FROM_FIRST_ENTER`] or 0; none if it cannot have tasks.
+fn keys(loaded: &Loaded) -> Option<[u32; 4]> {
     let names = loaded.trace.names();
     let id = |key: &str| names.iter().find(|(_, text)| *text == key).map(|(id, _)| id);
     let [busy, slices, moves] = KEYS.map(id);
-    Some([busy?, slices?, moves?])
+    Some([busy?, slices?, moves?, id(FROM_FIRST_ENTER).unwrap_or(0)])
 }
 
 struct Lives<'a> {
     traces: &'a Traces,
     sieves: &'a [Sieve],
-    keys: &'a [Option<[u32; 3]>],
+    keys: &'a [Option<[u32; 4]>],
     by_name: Vec<Sum>,
     reused: u64,
+    /// Tasks that begin with their first enter.
+    from_first_enter: u64,
 }
 
 impl Visitor for Lives<'_> {
@@ -54,7 +58,7 @@ impl Visitor for Lives<'_> {
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
         let (loaded, sieve) = (&self.traces.list[trace], &self.sieves[trace]);
-        let Some([busy, slices, moves]) = self.keys[trace] else { return };
+        let Some([busy, slices, moves, late]) = self.keys[trace] else { return };
         if !batch.kind.contains(&Kind::TASK.0) && !batch.kind.contains(&Kind::REUSED.0) {
             return;
         }
@@ -74,6 +78,7 @@ impl Visitor for Lives<'_> {
                     }
                     OwnedValue::U64(number) if key == slices => sum.slices += number,
                     OwnedValue::U64(number) if key == moves => sum.moves += number,
+                    OwnedValue::Bool(true) if key == late => self.from_first_enter += 1,
                     _ => {}
                 }
             }
@@ -94,11 +99,13 @@ pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Option<
         keys: &keys,
         by_name: vec![Sum::default(); traces.names.len()],
         reused: 0,
+        from_first_enter: 0,
     })?;
     let mut by_name = vec![Sum::default(); traces.names.len()];
-    let mut reused = 0;
+    let (mut reused, mut from_first_enter) = (0, 0);
     for worker in lives {
         reused += worker.reused;
+        from_first_enter += worker.from_first_enter;
         for (sum, more) in by_name.iter_mut().zip(worker.by_name) {
             sum.busy_ns += more.busy_ns;
             sum.slices += more.slices;
@@ -148,6 +155,12 @@ pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Option<
         if hidden > 0 {
             notes.push(format!("  … {} more: --limit 0", count(hidden as u64)));
         }
+    }
+    if from_first_enter > 0 {
+        notes.push(format!(
+            "  {} of them last from their first enter: when they were created was not looked up",
+            count(from_first_enter)
+        ));
     }
     if reused > 0 {
         notes.push(format!(

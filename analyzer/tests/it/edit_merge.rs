@@ -210,6 +210,46 @@ fn ids_of_different_traces_do_not_coincide_and_those_of_requests_do() {
 
 type Made = (u8, u8, u64, u64);
 
+#[test]
+fn links_between_spans_with_slices_lead_to_the_same_spans_as_before() {
+    let dir = tempdir().unwrap();
+    for (file, id) in [("a.trace", 1), ("b.trace", 2)] {
+        trace(&dir.path().join(file), id, 1_000_000_000, EPOCH, |writer| {
+            let main = writer.track(TrackKind::Thread, 7, "main");
+            let (request, query) = (writer.name("request"), writer.name("query"));
+            let link = |id: u128, role| Link { id, track: 0, role };
+            let task = |name, number, start| Record {
+                link: number,
+                ..Record::timed(Kind::TASK, name, main, start, 10)
+            };
+            writer.event(task(request, 5, 100), &[], &[link(5, LinkRole::Own)]).unwrap();
+            let links = [link(6, LinkRole::Own), link(5, LinkRole::Parent)];
+            writer.event(task(query, 6, 200), &[], &links).unwrap();
+        });
+    }
+    let (_, merged) = merge(dir.path(), &["a.trace", "b.trace"]);
+    let mut pairs = Vec::new();
+    let names = merged.names();
+    for chunk in merged.chunks() {
+        let batch = merged.decode(chunk, Columns::ALL).unwrap();
+        for (record, slots) in batch.records() {
+            let links = parse_slots(slots).links;
+            let of = |role| links.iter().find(|link| link.role == role).map(|link| link.id);
+            assert_eq!(of(LinkRole::Own), Some(record.link.into()));
+            pairs.push((
+                names.get(record.name).unwrap().to_owned(),
+                record.link,
+                of(LinkRole::Parent),
+            ));
+        }
+    }
+    let named = |name: &'static str| pairs.iter().filter(move |pair| pair.0 == name);
+    let requests: Vec<u128> = named("request").map(|pair| pair.1.into()).collect();
+    let parents: Vec<u128> = named("query").filter_map(|pair| pair.2).collect();
+    assert_eq!(requests, parents);
+    assert_ne!(requests[0], requests[1]);
+}
+
 fn write(path: &Path, id: u8, hz: u64, spans: &[Made]) {
     trace(path, id, hz, EPOCH + i64::from(id) * 1_234, |writer| {
         let tracks: Vec<u32> =

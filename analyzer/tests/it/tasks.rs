@@ -118,3 +118,20 @@ fn the_worst_ones_are_tasks_and_calls_and_not_what_is_there_all_the_time() {
         ]
     );
 }
+
+#[test]
+fn tasks_that_begin_with_their_first_enter_are_counted_below_the_table() {
+    let mut made = Made::new();
+    let record = Record::timed(Kind::TASK, 0, made.main, MS, 5 * MS);
+    let fields = [
+        ("busy", Value::Ticks(2 * MS)),
+        ("slices", Value::U64(2)),
+        ("moves", Value::U64(0)),
+        ("from_first_enter", Value::Bool(true)),
+    ];
+    made.put(Record { link: 1, ..record }, "request", &fields);
+    made.put(Record { link: 2, ..record }, "request", &fields[..3]);
+    let spans = made.finish().output(&["spans", "--color", "never"]);
+    let note = "  1 of them last from their first enter: when they were created was not looked up";
+    assert_eq!(spans.lines().last(), Some(note), "{spans}");
+}

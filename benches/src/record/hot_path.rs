@@ -190,7 +190,7 @@ fn rounds(
 /// Waits until no other thread of the process is at work, a few milliseconds at
 /// most. Compressing what the last burst left is no part of what a span costs the
 /// thread that records it: the CPU row has that.
-fn let_others_finish() {
+pub(crate) fn let_others_finish() {
     const PAUSE: Duration = Duration::from_micros(500);
     for _ in 0..20 {
         let before = process_cost::cpu_time();

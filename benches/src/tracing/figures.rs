@@ -7,9 +7,11 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
+use super::exporters::NONE;
 use super::model::Model;
 use super::subjects::{self, LAYER, NO_OP, RINGSCOPE};
 use crate::machine::{Machine, crate_version};
+use crate::quantile::median;
 
 /// What one subscriber costs, in nanoseconds.
 #[derive(Clone, Copy, Serialize)]
@@ -31,6 +33,10 @@ pub(crate) struct Figures {
     create_over_registry_noop: Option<f64>,
     layer_ns: Option<f64>,
     layer_minus_noop_over_floor: Option<f64>,
+    /// The dearest exporter, over none.
+    exporters_over_none: Option<f64>,
+    /// Nanoseconds a span, by what was attached.
+    exporters_ns: BTreeMap<String, f64>,
     candle_instructions_percent: Option<f64>,
     candle_instructions: Option<[u64; 2]>,
     candle_forward_instructions_percent: Option<f64>,
@@ -63,6 +69,8 @@ impl Figures {
             create_over_registry_noop: None,
             layer_ns: None,
             layer_minus_noop_over_floor: None,
+            exporters_over_none: None,
+            exporters_ns: BTreeMap::new(),
             candle_instructions_percent: None,
             candle_instructions: None,
             candle_forward_instructions_percent: None,
@@ -106,6 +114,20 @@ impl Figures {
             self.layer_ns = Some(layer.create);
             let more = layer.create - noop.create;
             self.layer_minus_noop_over_floor = Some(rounded(more / floor));
+        }
+    }
+
+    /// Samples by what was attached.
+    pub(crate) fn exporters(&mut self, samples: &BTreeMap<String, Vec<f64>>) {
+        for (attached, samples) in samples {
+            if let Some(ns) = median(samples) {
+                self.exporters_ns.insert(attached.clone(), rounded(ns));
+            }
+        }
+        if let Some(none) = self.exporters_ns.get(NONE).copied() {
+            let attached = self.exporters_ns.iter().filter(|(name, _)| *name != NONE);
+            let dearest = attached.map(|(_, ns)| ns / none).max_by(f64::total_cmp);
+            self.exporters_over_none = dearest.map(rounded);
         }
     }
 
@@ -179,6 +201,11 @@ pub(crate) fn table(figures: &Figures) -> String {
         "",
     );
     say("what the layer adds to that, over the floor", figures.layer_minus_noop_over_floor, "");
+    say(
+        "a span of span! with the dearest exporter attached, over none",
+        figures.exporters_over_none,
+        "",
+    );
     say(
         "candle llama: instructions more than unrecorded",
         figures.candle_instructions_percent,

@@ -5,12 +5,13 @@
 //! Every subscriber has a child process of its own, as in `record`, and rounds go
 //! through all of them.
 
+mod exporters;
 mod figures;
 mod model;
 mod model_shape;
 #[cfg(feature = "peers")]
 mod peers;
-mod subjects;
+pub(crate) mod subjects;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,6 +35,8 @@ pub(crate) enum Task {
     Spans { subject: String, budget_ms: u64 },
     /// The enters and exits of the model, without the model.
     Shape { budget_ms: u64 },
+    /// A span of `span!`, with an exporter attached and with none.
+    Exporters { budget_ms: u64 },
 }
 
 /// Carries a task out, in the child.
@@ -44,6 +47,9 @@ pub(crate) fn answer(task: &Task, dir: &Path) -> Result<Value> {
                 .with_context(|| format!("{subject}: no such subject in this build"))?;
             let budget = Duration::from_millis(*budget_ms);
             serde_json::to_value(hot_path::measure(found, 1, budget, dir)?)?
+        }
+        Task::Exporters { budget_ms } => {
+            serde_json::to_value(exporters::measure(Duration::from_millis(*budget_ms), dir)?)?
         }
         Task::Shape { budget_ms } => {
             serde_json::to_value(model_shape::measure(Duration::from_millis(*budget_ms), dir)?)?
@@ -84,6 +90,12 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
     match ask::<Vec<f64>>(Task::Shape { budget_ms }, scratch) {
         Ok(samples) => figures.shape(median(&samples)),
         Err(error) => figures.omit("candle_ns_per_span", format!("{error:#}")),
+    }
+    eprintln!("tracing: exporters");
+    let task = Task::Exporters { budget_ms: 10 * budget_ms };
+    match ask::<BTreeMap<String, Vec<f64>>>(task, scratch) {
+        Ok(samples) => figures.exporters(&samples),
+        Err(error) => figures.omit("exporters_over_none", format!("{error:#}")),
     }
     match model::measure(quick, scratch) {
         Ok(model) => figures.model(model),

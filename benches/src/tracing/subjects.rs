@@ -1,17 +1,20 @@
 //! Subscribers of `tracing`. All record the same spans; they differ in how they
 //! are started.
 
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ringscope::Recorder;
 use ringscope::tracing::{MetricsLayer, Subscriber};
-use tracing::info_span;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, info_span};
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::Registry;
 
+use crate::counter::ticks;
 use crate::record::subject::{NEST, Outcome, Session, Subject};
 
 /// Ringscope's own subscriber.
@@ -20,6 +23,9 @@ pub(crate) const RINGSCOPE: &str = "ringscope";
 pub(crate) const LAYER: &str = "ringscope-layer";
 /// A registry with a layer that does nothing.
 pub(crate) const NO_OP: &str = "registry-noop";
+/// Subscribers that are the least there can be: they show what of a span is `tracing`'s own.
+const DISPATCH: &str = "dispatch-only";
+const COUNTER: &str = "dispatch-and-floor";
 
 /// A subscriber, not installed.
 pub(crate) struct Subscribed {
@@ -39,6 +45,16 @@ const OWN: &[Subscribed] = &[
         name: NO_OP,
         setup: "registry, a layer that does nothing; records nothing",
         start: no_op,
+    },
+    Subscribed {
+        name: DISPATCH,
+        setup: "subscriber that does nothing: the dispatch of tracing alone",
+        start: dispatch,
+    },
+    Subscribed {
+        name: COUNTER,
+        setup: "subscriber that reads the counter at enter and exit and stores 32 bytes",
+        start: counter,
     },
 ];
 
@@ -155,7 +171,70 @@ impl Session for Nothing {
     }
 }
 
-fn no_op(_: &Path) -> Result<Box<dyn Session>> {
+pub(crate) fn no_op(_: &Path) -> Result<Box<dyn Session>> {
     tracing_subscriber::registry().with(NoOp).try_init()?;
+    Ok(Box::new(Nothing))
+}
+
+struct Dispatched;
+
+impl tracing::Subscriber for Dispatched {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+fn dispatch(_: &Path) -> Result<Box<dyn Session>> {
+    tracing::subscriber::set_global_default(Dispatched)?;
+    Ok(Box::new(Nothing))
+}
+
+thread_local! {
+    static START: Cell<u64> = const { Cell::new(0) };
+    /// Where the next one goes, and a buffer that stays in the second-level cache.
+    static STORED: RefCell<(usize, Box<[[u64; 4]; 8_192]>)> =
+        RefCell::new((0, Box::new([[0; 4]; 8_192])));
+}
+
+struct Counted;
+
+impl tracing::Subscriber for Counted {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {
+        START.set(ticks());
+    }
+
+    fn exit(&self, id: &Id) {
+        let (start, end) = (START.get(), ticks());
+        STORED.with_borrow_mut(|(at, stored)| {
+            stored[*at % stored.len()] = [start, end.wrapping_sub(start), id.into_u64(), 1];
+            *at += 1;
+        });
+    }
+}
+
+fn counter(_: &Path) -> Result<Box<dyn Session>> {
+    tracing::subscriber::set_global_default(Counted)?;
     Ok(Box::new(Nothing))
 }

@@ -20,33 +20,26 @@ use crate::hot::{
 const SLICE_NOT_SPAN: u64 = ((Kind::SLICE.0 ^ Kind::SPAN.0) as u64) << 32;
 
 impl Span {
-    /// Whether [`enter_simple`](Self::enter_simple) will do: the site is on, no
-    /// rule applies, and the thread is known and not too deep in spans.
+    /// Opens a span in the ordinary case: the site is on, no rule applies, and the
+    /// thread is known and not too deep in spans. In any other nothing has happened.
     #[inline(always)]
-    pub(crate) fn is_simple(site: &'static CallSite) -> bool {
+    pub(crate) fn enter_simple(site: &'static CallSite) -> Option<Span> {
         let state = site.state();
+        if state == OFF || state & LOOK_CLOSER != 0 {
+            return None;
+        }
         // SAFETY: null, or a lane, and lanes live for ever.
-        let lane = unsafe { ring_pool::current().as_ref() };
-        state != OFF
-            && state & LOOK_CLOSER == 0
-            && lane.is_some_and(|lane| lane.in_flight.has_room())
+        let lane = unsafe { ring_pool::current().as_ref() }?;
+        let room = lane.in_flight.room()?;
+        let names = lane.track_word() | u64::from(state);
+        let start = clock::hardware_ticks();
+        Some(Span::begun(lane, site, start, names, room.enter(start, state)))
     }
 
-    /// Opens a span in the ordinary case; one that is not recorded in any other.
+    /// When it began; 0 if it is not recorded.
     #[inline(always)]
-    pub(crate) fn enter_simple(site: &'static CallSite) -> Span {
-        let state = site.state();
-        // SAFETY: null, or a lane, and lanes live for ever.
-        let lane = unsafe { ring_pool::current().as_ref() };
-        let Some(lane) = lane.filter(|_| state & LOOK_CLOSER == 0) else {
-            return Span::inert(site);
-        };
-        let track = lane.track_word();
-        let start = clock::hardware_ticks();
-        match lane.in_flight.enter(start, state) {
-            Some(place) => Span::begun(lane, site, start, track | u64::from(state), place),
-            None => Span::inert(site),
-        }
+    pub(crate) fn start(&self) -> u64 {
+        self.start
     }
 
     /// The track it began on; 0 if it is not recorded.

@@ -83,7 +83,7 @@ impl Span {
     }
 
     #[inline(always)]
-    pub(super) fn inert(site: &'static CallSite) -> Span {
+    pub(crate) fn inert(site: &'static CallSite) -> Span {
         Span {
             lane: ptr::null(),
             site,

@@ -21,8 +21,8 @@ use tracing_core::field::{Field, Visit};
 use super::sites::Site;
 use crate::hot::names;
 
-/// With these, the links of a task and its own fields, an event has 30 slots at
-/// least: none is ever too wide.
+/// With these, the links of a task and its own fields, an event has 31 slots at
+/// most: none is ever too wide.
 const MOST_FIELDS: usize = 22;
 const MOST_LINKS: usize = 4;
 /// Bytes that are kept of one text: more than the 31 slots of an event hold, so
@@ -90,7 +90,7 @@ pub(super) struct Telling<'a> {
 }
 
 /// Room for what comes from elsewhere.
-const MORE_FIELDS: usize = 4;
+const MORE_FIELDS: usize = 5;
 const MORE_LINKS: usize = 2;
 const NO_LINK: Link = Link { id: 0, track: 0, role: LinkRole::Own };
 

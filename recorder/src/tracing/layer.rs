@@ -8,12 +8,7 @@ use tracing_core::{
 };
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::{
-    events, life,
-    other_ids::OtherIds,
-    sites,
-    spans::{self, Parent},
-};
+use super::{events, life, other_ids::OtherIds, sites, spans};
 
 /// Records the spans and events of `tracing` beside what other layers do with them.
 ///
@@ -62,12 +57,9 @@ impl<S: Subscriber> Layer<S> for MetricsLayer<S> {
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
-        let parent = match attributes.parent() {
-            Some(parent) => Parent::Of(self.ids.find(parent.into_u64()).unwrap_or(0)),
-            None if attributes.is_root() => Parent::Nobody,
-            None => Parent::Around,
-        };
-        if let Some(own) = spans::create(attributes, parent) {
+        let find = |parent: &Id| self.ids.find(parent.into_u64()).unwrap_or(0);
+        let own = spans::create(attributes, find);
+        if own != spans::NOTHING {
             self.ids.put(id.into_u64(), own);
         }
     }

@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)] // the calling thread's lane is a raw pointer
 
-use std::sync::{LazyLock, atomic::Ordering::Relaxed};
+use std::sync::LazyLock;
 
 use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
 
 use super::{
     details::{self, Telling},
-    slots::{ELSEWHERE, Slot, TWICE_AT_ONCE, UNRECORDED},
+    slots::{ELSEWHERE, Slot, TWICE_AT_ONCE, UNRECORDED, UNTIMED},
 };
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
@@ -19,8 +19,10 @@ use crate::hot::{
 };
 
 /// Keys of what is told of a life.
-static KEYS: LazyLock<[u32; 3]> =
-    LazyLock::new(|| names::with(|names| ["busy", "slices", "moves"].map(|key| names.intern(key))));
+static KEYS: LazyLock<[u32; 4]> = LazyLock::new(|| {
+    const KEYS: [&str; 4] = ["busy", "slices", "moves", "from_first_enter"];
+    names::with(|names| KEYS.map(|key| names.intern(key)))
+});
 
 /// Gives the keys their ids.
 pub(super) fn prepare() {
@@ -28,26 +30,29 @@ pub(super) fn prepare() {
     details::prepare();
 }
 
-/// Records a span from its creation to now. What this thread has just left it
-/// closes as futures are closed.
+/// Records a span from its creation to now, or from its first enter if nobody knows when
+/// it was created. What this thread has just left it closes as futures are closed.
 #[cold]
 #[inline(never)]
 pub(super) fn tell(slot: &Slot, is_just_left: bool) {
-    let (Some(site), created) = (slot.site(), slot.created.load(Relaxed)) else { return };
+    let (Some(site), created) = (slot.site(), slot.created()) else { return };
+    site.saw_life();
     // Of a span that was there before the recording, or is recorded in part, the slices
     // that are recorded say all that is known.
     if created == 0 || slot.has(UNRECORDED) {
         return;
     }
     let Some((name, least)) = verdict(&site.call_site) else { return };
-    let ticks = clock::ticks().wrapping_sub(created);
+    let now = clock::ticks();
+    let start = if created == UNTIMED { slot.entered().unwrap_or(now) } else { created };
+    let ticks = now.wrapping_sub(start);
     let Some(lane) = this_threads_lane() else { return };
     if (0..least as i64).contains(&(ticks as i64)) {
         return lane.skip(SkipCause::TooShort);
     }
     let is_reused = slot.has(TWICE_AT_ONCE) || slot.has(ELSEWHERE) && !is_just_left;
     let record = Record {
-        start: created,
+        start,
         value: ticks,
         name,
         track: match slot.home() {
@@ -60,13 +65,16 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
         depth: 0,
         shape: Record::shape_of(0, ValueType::None),
     };
-    let [busy, slices, moves] = *KEYS;
+    let [busy, slices, moves, from_first_enter] = *KEYS;
     slot.with_details_if_any(|details| {
         let mut telling = Telling::new();
         telling.link(Link { id: slot.number().into(), track: lane.track(), role: LinkRole::Own });
-        telling.field(busy, Value::Ticks(slot.busy.load(Relaxed)));
+        telling.field(busy, Value::Ticks(slot.busy()));
         telling.field(slices, Value::U64(slot.slices().into()));
         telling.field(moves, Value::U64(slot.moves().into()));
+        if created == UNTIMED {
+            telling.field(from_first_enter, Value::Bool(true));
+        }
         if let Some(details) = details {
             details.tell_all(&mut telling);
         }

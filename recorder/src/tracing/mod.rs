@@ -51,6 +51,10 @@
 //! # Limits
 //!
 //! - A span that was created before the recorder was started has slices and no life.
+//! - When a span is created is looked up only where it may matter: not at a call site whose
+//!   first 64 spans were told by their slices. If a later one lives longer after all, its
+//!   life begins with its first enter and has the field `from_first_enter`; from then on the creation
+//!   of all spans of that call site is looked up again.
 //! - At most four million spans exist at once; what is created beyond that is counted as lost.
 //! - Of a span that several threads are inside of at once, `busy` and `slices` are too low.
 //! - A span has 22 fields and 4 links at most; further ones are counted in `fields_left_out`.

@@ -13,8 +13,8 @@ use std::{
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{
-            AtomicPtr,
-            Ordering::{Acquire, Release},
+            AtomicPtr, AtomicU32,
+            Ordering::{Acquire, Relaxed, Release},
         },
     },
 };
@@ -31,6 +31,14 @@ const PLACES: usize = 1 << 12;
 /// How many places are tried.
 const PROBES: usize = 8;
 
+/// So many spans of a site in a row that were told by their one slice: then when they are
+/// created is not looked up any more.
+const PLAIN_ENOUGH: u32 = 64;
+/// The same where spans have fields.
+const PLAIN_WITH_FIELDS: u32 = PLAIN_ENOUGH + 1;
+/// A span of the site had a life of its own: from now on all of them are timed.
+const HAS_LIVES: u32 = u32::MAX;
+
 /// What is known of one call site.
 #[derive(Debug)]
 pub(super) struct Site {
@@ -39,12 +47,48 @@ pub(super) struct Site {
     pub(super) call_site: CallSite,
     /// The name of its level.
     level: u32,
+    /// How many of its spans were plain, up to [`PLAIN_ENOUGH`] or
+    /// [`PLAIN_WITH_FIELDS`]; or [`HAS_LIVES`].
+    plain: AtomicU32,
 }
 
 impl Site {
     /// The id of the key of a field.
     pub(super) fn key(&self, field: usize) -> u32 {
         self.call_site.keys().get(field).map_or(0, Key::id)
+    }
+
+    /// Whether its spans have no fields, and the moment of their creation is not looked up.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain.load(Relaxed) == PLAIN_ENOUGH
+    }
+
+    /// Whether the moment at which its spans are created is worth a look at the clock.
+    ///
+    /// That moment is told only of a span that lives longer than its slice. Where the
+    /// first [`PLAIN_ENOUGH`] did not, the next hardly will; if one does, its life is told
+    /// from its first enter, and says so.
+    #[inline(always)]
+    pub(super) fn times_creation(&self) -> bool {
+        !(PLAIN_ENOUGH..=PLAIN_WITH_FIELDS).contains(&self.plain.load(Relaxed))
+    }
+
+    /// A span whose creation was timed was told by its slice alone.
+    #[inline(always)]
+    pub(super) fn saw_plain(&self) {
+        let plain = self.plain.load(Relaxed);
+        if plain < PLAIN_ENOUGH {
+            let is_last = plain + 1 == PLAIN_ENOUGH && !self.metadata.fields().is_empty();
+            let next = if is_last { PLAIN_WITH_FIELDS } else { plain + 1 };
+            // Fails only if another thread counts or sees a life, which weighs more.
+            let _ = self.plain.compare_exchange(plain, next, Relaxed, Relaxed);
+        }
+    }
+
+    /// A span had a life of its own.
+    pub(super) fn saw_life(&self) {
+        self.plain.store(HAS_LIVES, Relaxed);
     }
 
     /// The key and the name of its level.
@@ -60,13 +104,14 @@ static OTHERS: Mutex<Option<HashMap<usize, &'static Site>>> = Mutex::new(None);
 
 /// Our site for one of `tracing`; none if this thread is just registering
 /// something else and must not lock.
-#[inline(always)]
 pub(super) fn of(metadata: &'static Metadata<'static>) -> Option<&'static Site> {
-    let first = place_of(metadata);
-    match site_at(first) {
-        Some(site) if ptr::eq(site.metadata, metadata) => Some(site),
-        _ => look_further(metadata, first),
-    }
+    of_known(metadata).or_else(|| look_further(metadata, place_of(metadata)))
+}
+
+/// The same, if it is known and where it should be.
+#[inline(always)]
+pub(super) fn of_known(metadata: &'static Metadata<'static>) -> Option<&'static Site> {
+    site_at(place_of(metadata)).filter(|site| ptr::eq(site.metadata, metadata))
 }
 
 #[inline(always)]
@@ -83,7 +128,6 @@ fn site_at(place: usize) -> Option<&'static Site> {
     unsafe { TABLE[place % PLACES].load(Acquire).as_ref() }
 }
 
-#[inline(never)]
 fn look_further(metadata: &'static Metadata<'static>, first: usize) -> Option<&'static Site> {
     let near = (first..first + PROBES).filter_map(site_at);
     let known = near.into_iter().find(|site| ptr::eq(site.metadata, metadata));
@@ -131,5 +175,5 @@ fn describe(metadata: &'static Metadata<'static>) -> Site {
     let keys: Vec<Key> = keys.map(Key::new).collect();
     let (module, file) = (metadata.module_path().unwrap_or(target), metadata.file().unwrap_or(""));
     let call_site = CallSite::new(name, module, file, line, keys.leak());
-    Site { metadata, call_site, level }
+    Site { metadata, call_site, level, plain: AtomicU32::new(0) }
 }

@@ -3,7 +3,8 @@
 //!
 //! A span's id is the index of its slot and, above it, how often the slot had been
 //! taken before. So an id leads to its slot in two loads, and one that is out of date
-//! leads nowhere. Slots are made in blocks that live for ever; at most [`BLOCKS`]
+//! leads nowhere. What most spans never have, such as fields and second handles, is cleared by
+//! those that had it. Slots are made in blocks that live for ever; at most [`BLOCKS`]
 //! of these, so four million spans can exist at once.
 //!
 //! Everything in a slot is atomic, so nothing here can be torn. Where two threads
@@ -25,11 +26,16 @@ use std::{
 };
 
 use super::{details::Details, sites::Site};
+use crate::hot::call_site::CallSite;
 
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 12;
-/// The low bits of an id: index of the slot, and one.
+/// The low bits of an id: the index of the slot. Block 0 has none, so that no id is 0, and the
+/// table has a place for all that these bits can say, so that looking needs no comparison.
 const INDEX_BITS: u32 = 24;
+const PLACES: usize = (1 << INDEX_BITS) / BLOCK;
+/// In the id of a slot that nobody has: the next span's, with this bit.
+const FREE: u64 = 1 << 63;
 
 /// How many threads are inside of a span just now, in the low half of its state.
 const INSIDE: u64 = u32::MAX as u64;
@@ -42,6 +48,9 @@ pub(super) const UNRECORDED: u64 = 1 << 34;
 /// Another span was entered between its creation and its first enter.
 pub(super) const WAITED: u64 = 1 << 35;
 
+/// In place of the moment of creation, where that was not looked up.
+pub(super) const UNTIMED: u64 = 1;
+
 /// Has fields or links.
 const HAS_DETAILS: u32 = 1;
 /// Has some that no slice has told yet.
@@ -51,38 +60,43 @@ const NEWS: u32 = 2;
 #[repr(align(128))]
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Of the span that has the slot; 0 while nobody has it.
+    /// Of the span that has the slot, or [`FREE`] and that of the next one.
     id: AtomicU64,
     site: AtomicPtr<Site>,
     /// Flags, and how many threads are inside.
     state: AtomicU64,
-    /// What is known of `details` without locking them. Apart from `state`: any thread may
-    /// add details while another enters.
+    /// What is known of `details` without locking them; 0 while nobody has the slot. Apart from
+    /// `state`: any thread may add details while another enters.
     told: AtomicU32,
+    /// Handles that are left; 1 while nobody has the slot.
+    references: AtomicU32,
     /// Number of the span, and in the upper half that of its parent.
     numbers: AtomicU64,
-    /// When it was created; 0 if nothing was recorded then.
-    pub(super) created: AtomicU64,
-    /// Ticks inside of it so far.
-    pub(super) busy: AtomicU64,
+    /// When it was created; 0 if nothing was recorded then, [`UNTIMED`] if nobody looked.
+    created: AtomicU64,
+    /// When it was entered first, once it has been left.
+    entered: AtomicU64,
+    /// Ticks inside of it so far, once it has been left.
+    busy: AtomicU64,
     /// How often it was left, and in the upper half how often on another track than before.
     stays: AtomicU64,
     /// The track that was inside last, and in the upper half the one that created it or
     /// was the first inside; 0 if that is not known yet.
     tracks: AtomicU64,
-    /// Handles that are left.
-    references: AtomicU32,
     /// How many spans its thread had entered when it was created.
     turn: AtomicU32,
     details: Mutex<Option<Box<Details>>>,
-    /// How often the slot has been taken, times 2^24, and its index and one.
-    next_id: AtomicU64,
 }
 
-static TABLE: [AtomicPtr<[Slot; BLOCK]>; BLOCKS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; BLOCKS];
+/// 128 KiB, of which the system hands out the pages that are used.
+static TABLE: [AtomicPtr<[Slot; BLOCK]>; PLACES] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
 /// Slots that nobody has, and how many blocks there are.
 static SPARE: Mutex<(Vec<&'static Slot>, usize)> = Mutex::new((Vec::new(), 0));
+
+/// Of the frame that is around all others.
+pub(super) static NOBODY: Slot = Slot::new(0);
+pub(super) static NOBODYS_SITE: CallSite = CallSite::new("", "", "", 0, &[]);
 
 /// What a new span is.
 pub(super) struct Birth {
@@ -94,8 +108,8 @@ pub(super) struct Birth {
 /// The slot of a span, if that exists.
 #[inline(always)]
 pub(super) fn find(id: u64) -> Option<&'static Slot> {
-    let index = (id as u32 & ((1 << INDEX_BITS) - 1)).wrapping_sub(1) as usize;
-    let block = TABLE.get(index / BLOCK)?.load(Acquire);
+    let index = id as usize;
+    let block = TABLE[index / BLOCK % PLACES].load(Acquire);
     // SAFETY: null, or made by `Box::leak` in `add_block`.
     let block: &'static [Slot; BLOCK] = unsafe { block.as_ref() }?;
     Some(&block[index % BLOCK]).filter(|slot| slot.is(id))
@@ -105,34 +119,54 @@ impl Slot {
     /// Gives a slot that nobody has to a new span, and returns the span's id.
     #[inline(always)]
     pub(super) fn take(&self, site: &'static Site, birth: &Birth) -> u64 {
-        let id = self.next_id.load(Relaxed);
-        self.next_id.store(id.wrapping_add(1 << INDEX_BITS), Relaxed);
+        let id = self.id.load(Relaxed) & !FREE;
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.state.store(0, Relaxed);
-        self.told.store(0, Relaxed);
         self.numbers.store(u64::from(birth.parent) << 32 | u64::from(birth.number), Relaxed);
-        self.busy.store(0, Relaxed);
         self.stays.store(0, Relaxed);
         self.tracks.store(u64::from(birth.track) << 32 | u64::from(birth.track), Relaxed);
-        self.references.store(1, Relaxed);
         self.id.store(id, Release);
         id
     }
 
-    /// Its life begins, when its thread had entered so many spans.
+    /// Its life begins, when its thread had entered so many spans. `now` may be [`UNTIMED`],
+    /// or 0 if nothing is recorded.
     #[inline(always)]
     pub(super) fn begin(&self, turn: u32, now: u64) {
         self.turn.store(turn, Relaxed);
         self.created.store(now, Relaxed);
     }
 
-    /// Takes the slot from its span.
+    /// When it was created; see [`begin`](Self::begin).
     #[inline(always)]
-    pub(super) fn free(&self) {
-        if self.told.load(Relaxed) & HAS_DETAILS != 0 {
-            self.forget_details();
-        }
-        self.id.store(0, Release);
+    pub(super) fn created(&self) -> u64 {
+        self.created.load(Relaxed)
+    }
+
+    /// When it was entered first; none if it was never left.
+    pub(super) fn entered(&self) -> Option<u64> {
+        (self.slices() > 0).then(|| self.entered.load(Relaxed))
+    }
+
+    /// Ticks inside of it.
+    pub(super) fn busy(&self) -> u64 {
+        if self.slices() > 0 { self.busy.load(Relaxed) } else { 0 }
+    }
+
+    /// Whether there is nothing to say or to clear up at its close: nobody looked when it was
+    /// created, and it was entered once, where and when spans are.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        self.created.load(Relaxed) == UNTIMED
+            && self.stays.load(Relaxed) == 1
+            && self.state.load(Relaxed) == 0
+            && self.told.load(Relaxed) == 0
+    }
+
+    /// Takes the slot from its span, which has no details and no handle any more.
+    #[inline(always)]
+    pub(super) fn free(&self, id: u64) {
+        self.id.store(id.wrapping_add(1 << INDEX_BITS) | FREE, Release);
     }
 
     /// Its site; none if it has never been taken.
@@ -176,31 +210,43 @@ impl Slot {
         self.told.load(Relaxed) & NEWS != 0
     }
 
-    /// A thread enters that is inside of span `around`, or of none.
+    /// A thread enters that is inside of span `around`, or of none. Returns the number of
+    /// this one.
     #[inline(always)]
-    pub(super) fn come_in(&self, around: u32) {
+    pub(super) fn come_in(&self, around: u32) -> u32 {
         let mut state = self.state.load(Relaxed);
+        let numbers = self.numbers.load(Relaxed);
         if state & INSIDE != 0 {
             state |= TWICE_AT_ONCE;
         }
-        if around != 0 && around != (self.numbers.load(Relaxed) >> 32) as u32 {
+        if around != 0 && around != (numbers >> 32) as u32 {
             state |= ELSEWHERE;
         }
         self.state.store(state.wrapping_add(1), Relaxed);
+        numbers as u32
     }
 
-    /// A thread leaves that was inside for so long.
+    /// A thread leaves that had entered then and was inside for so long. Returns how often
+    /// it had been left before.
     #[inline(always)]
-    pub(super) fn go_out(&self, ticks: u64, track: u32) {
+    pub(super) fn go_out(&self, start: u64, ticks: u64, track: u32) -> u32 {
         let state = self.state.load(Relaxed);
         if state & INSIDE != 0 {
             self.state.store(state - 1, Relaxed);
         }
-        self.busy.store(self.busy.load(Relaxed).wrapping_add(ticks), Relaxed);
-        self.stays.store(self.stays.load(Relaxed).wrapping_add(1), Relaxed);
+        let stays = self.stays.load(Relaxed);
+        let mut busy = ticks;
+        if stays as u32 == 0 {
+            self.entered.store(start, Relaxed);
+        } else {
+            busy = busy.wrapping_add(self.busy.load(Relaxed));
+        }
+        self.busy.store(busy, Relaxed);
+        self.stays.store(stays.wrapping_add(1), Relaxed);
         if self.track() != track {
             self.move_to(track);
         }
+        stays as u32
     }
 
     #[cold]
@@ -250,7 +296,16 @@ impl Slot {
     pub(super) fn drop_reference(&self) -> bool {
         // Who has the only handle need not fear that somebody copies it meanwhile.
         // Acquire and Release: what others did with theirs comes before the close.
-        self.references.load(Acquire) == 1 || self.references.fetch_sub(1, AcqRel) == 1
+        self.references.load(Acquire) == 1 || self.drop_shared_reference()
+    }
+
+    #[inline(never)]
+    fn drop_shared_reference(&self) -> bool {
+        let is_last = self.references.fetch_sub(1, AcqRel) == 1;
+        if is_last {
+            self.references.store(1, Relaxed); // for the next span
+        }
+        is_last
     }
 
     /// Runs `f`, which adds to the fields and links.
@@ -286,32 +341,35 @@ impl Slot {
     }
 
     /// They are not told of any more; their memory stays for the next span.
-    #[cold]
-    fn forget_details(&self) {
+    pub(super) fn forget_details(&self) {
+        if self.told.load(Relaxed) == 0 {
+            return;
+        }
         if let Some(details) = self.lock_details().as_mut() {
             details.clear();
         }
+        self.told.store(0, Relaxed);
     }
 
     fn lock_details(&self) -> MutexGuard<'_, Option<Box<Details>>> {
         self.details.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn new(index: u32) -> Self {
+    const fn new(index: u32) -> Self {
         Self {
-            id: AtomicU64::new(0),
-            site: AtomicPtr::default(),
+            id: AtomicU64::new(FREE | 1 << INDEX_BITS | index as u64),
+            site: AtomicPtr::new(ptr::null_mut()),
             state: AtomicU64::new(0),
             told: AtomicU32::new(0),
+            references: AtomicU32::new(1),
             numbers: AtomicU64::new(0),
             created: AtomicU64::new(0),
+            entered: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             stays: AtomicU64::new(0),
             tracks: AtomicU64::new(0),
-            references: AtomicU32::new(0),
             turn: AtomicU32::new(0),
             details: Mutex::new(None),
-            next_id: AtomicU64::new(1 << INDEX_BITS | u64::from(index + 1)),
         }
     }
 }
@@ -338,11 +396,11 @@ pub(super) fn give_back(slots: impl Iterator<Item = &'static Slot>) {
 }
 
 fn add_block(number: usize, free: &mut Vec<&'static Slot>) {
-    let first = (number * BLOCK) as u32;
+    let first = ((1 + number) * BLOCK) as u32;
     let block: Box<[Slot]> = (first..first + BLOCK as u32).map(Slot::new).collect();
     let Ok(block) = <Box<[Slot; BLOCK]>>::try_from(block) else { return };
     let block: &'static [Slot; BLOCK] = Box::leak(block);
-    TABLE[number].store(ptr::from_ref(block).cast_mut(), Release);
+    TABLE[1 + number].store(ptr::from_ref(block).cast_mut(), Release);
     // Downwards, so that the first is taken first.
     free.extend(block.iter().rev());
 }
@@ -357,24 +415,25 @@ mod tests {
         assert_eq!(take_spare(&mut mine), 2);
         let slot = mine[0].unwrap();
         let next = || {
-            let id = slot.next_id.fetch_add(1 << INDEX_BITS, Relaxed);
+            let id = slot.id.load(Relaxed) & !FREE;
+            assert!(find(id).is_none());
             slot.id.store(id, Relaxed);
             id
         };
         let id = next();
         assert!(ptr::eq(find(id).unwrap(), slot));
-        slot.free();
+        slot.free(id);
         assert!(find(id).is_none());
         let later = next();
         assert!(find(id).is_none(), "the next span has another id");
         assert!(ptr::eq(find(later).unwrap(), slot));
-        slot.free();
+        slot.free(later);
         give_back(mine.into_iter().flatten());
     }
 
     #[test]
     fn ids_that_were_never_given_out_lead_nowhere() {
-        for id in [1, 2, 0xFF_FFFF, u64::MAX, 1 << 24, 1 << 63, (BLOCK * BLOCKS) as u64] {
+        for id in [1, 2, 0xFF_FFFF, u64::MAX, 1 << 24, 1 << 63, (BLOCK * (1 + BLOCKS)) as u64] {
             assert!(find(id).is_none(), "{id:#x}");
         }
     }

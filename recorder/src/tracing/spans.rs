@@ -14,7 +14,7 @@ use super::{
     details::{Details, Visitor},
     life,
     sites::{self, Site},
-    slots::{self, Birth, Slot, UNRECORDED, WAITED},
+    slots::{self, Birth, Slot, UNRECORDED, UNTIMED, WAITED},
     thread::{self, Frame, Thread},
 };
 use crate::hot::{
@@ -26,7 +26,7 @@ use crate::hot::{
 };
 
 /// Who a new span's parent is.
-pub(super) enum Parent {
+enum Parent {
     /// The span that the thread is inside of.
     Around,
     Nobody,
@@ -34,10 +34,65 @@ pub(super) enum Parent {
     Of(u64),
 }
 
-/// A new span; its id, or none if it cannot be recorded.
+/// The id of spans that cannot be recorded.
+pub(super) const NOTHING: u64 = u64::MAX;
+
+/// A new span; its id, or [`NOTHING`]. Explicit parents are looked up by `find`.
 #[inline(always)]
-pub(super) fn create(attributes: &span::Attributes<'_>, parent: Parent) -> Option<u64> {
-    let site = sites::of(attributes.metadata())?;
+pub(super) fn create(
+    attributes: &span::Attributes<'_>,
+    find: impl FnOnce(&span::Id) -> u64,
+) -> u64 {
+    if attributes.is_contextual()
+        && let Some(site) = sites::of_known(attributes.metadata())
+        && site.is_plain()
+        && let Some(id) = create_plain(site)
+    {
+        return id;
+    }
+    let parent = match attributes.parent() {
+        Some(parent) => Parent::Of(find(parent)),
+        None if attributes.is_root() => Parent::Nobody,
+        None => Parent::Around,
+    };
+    create_closer(attributes, parent)
+}
+
+/// One of a site whose spans have no fields and are told by their slice: nothing of it is
+/// looked up that its slice will look up again. None in any other than the ordinary case.
+#[inline(always)]
+fn create_plain(site: &'static Site) -> Option<u64> {
+    let thread = thread::current_if_any()?;
+    // SAFETY: null, or a lane, and lanes live for ever.
+    let lane = unsafe { ring_pool::current().as_ref() }?;
+    if !is_on(site.call_site.state()) {
+        return None;
+    }
+    let slot = thread.take_warm_slot()?;
+    let (number, parent) = (thread.next_number(), thread.innermost());
+    let id = slot.take(site, &Birth { number, parent, track: lane.track() });
+    slot.begin(thread.turn.get(), UNTIMED);
+    Some(id)
+}
+
+/// A name, and neither [`OFF`] nor [`LOOK_CLOSER`].
+#[inline(always)]
+fn is_on(state: u32) -> bool {
+    state.cast_signed() > 0
+}
+
+#[inline(never)]
+fn create_closer(attributes: &span::Attributes<'_>, parent: Parent) -> u64 {
+    sites::of(attributes.metadata())
+        .and_then(|site| create_at(site, attributes, parent))
+        .unwrap_or(NOTHING)
+}
+
+fn create_at(
+    site: &'static Site,
+    attributes: &span::Attributes<'_>,
+    parent: Parent,
+) -> Option<u64> {
     let Some(thread) = thread::current() else { return create_while_exiting(site, attributes) };
     let slot = match thread.take_slot() {
         Some(slot) => slot,
@@ -55,7 +110,8 @@ pub(super) fn create(attributes: &span::Attributes<'_>, parent: Parent) -> Optio
         describe(slot, site, told.then_some(parent), attributes.values());
     }
     // Last: neither a new thread's ring nor the formatting of fields is part of its life.
-    slot.begin(thread.turn.get(), now_if_on(state));
+    let now = if site.times_creation() { now_if_on(state) } else { untimed_if_on(state) };
+    slot.begin(thread.turn.get(), now);
     Some(id)
 }
 
@@ -117,17 +173,20 @@ pub(super) fn enter(id: u64) {
     let Some(slot) = slots::find(id) else { return };
     let Some(site) = slot.site() else { return };
     let site = &site.call_site;
-    let thread = thread::current_if_any();
-    match thread.filter(|thread| thread.has_room() && Span::is_simple(site)) {
-        Some(thread) => enter_on(thread, id, slot, Span::enter_simple(site)),
-        None => enter_closer(id, slot, site),
+    if let Some(thread) = thread::current_if_any()
+        && thread.has_room()
+        && let Some(span) = Span::enter_simple(site)
+    {
+        enter_on(thread, id, slot, span);
+    } else {
+        enter_closer(id, slot, site);
     }
 }
 
 #[inline(always)]
 fn enter_on(thread: &Thread, id: u64, slot: &'static Slot, span: Span) {
-    slot.come_in(thread.innermost());
-    let (number, turn) = (slot.number(), thread.turn.get());
+    let number = slot.come_in(thread.innermost());
+    let turn = thread.turn.get();
     thread.turn.set(turn.wrapping_add(1));
     thread.push(Frame { id, slot, number, turn, span: ManuallyDrop::new(span) });
 }
@@ -160,6 +219,12 @@ pub(super) fn exit(id: u64) {
 fn leave(frame: &Frame) {
     let Frame { id, slot, number, ref span, .. } = *frame;
     let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
+    if !span.is_recording() {
+        if is_here {
+            leave_unrecorded(slot); // and the next one that is recorded tells what there is
+        }
+        return;
+    }
     let ticks = match is_here && slot.has_news() {
         false => span.end_slice(number),
         true => tell(slot, span, number),
@@ -167,33 +232,39 @@ fn leave(frame: &Frame) {
     if !is_here {
         return;
     }
-    if slot.slices() == 0 || !span.is_recording() {
-        note(slot, frame);
+    let left = slot.go_out(span.start(), ticks, span.track());
+    // Most likely there will be no other slice of a span that was entered at once; and
+    // those of one that has had two are as those before.
+    if left < 2 && (left == 1 || frame.turn != slot.turn()) {
+        note_life(slot, left);
     }
-    slot.go_out(ticks, span.track());
+}
+
+/// It lives longer than a slice.
+#[cold]
+#[inline(never)]
+fn note_life(slot: &Slot, left_before: u32) {
+    if left_before == 0 {
+        slot.mark(WAITED);
+    }
+    slot.site().inspect(|site| site.saw_life());
+}
+
+#[cold]
+#[inline(never)]
+fn leave_unrecorded(slot: &Slot) {
+    slot.mark(UNRECORDED);
+    slot.go_out(0, 0, 0);
 }
 
 /// A slice that has something to tell.
 #[cold]
 #[inline(never)]
 fn tell(slot: &Slot, span: &Span, number: u32) -> u64 {
-    if !span.is_recording() {
-        return 0; // and the next one that is recorded tells it
-    }
     slot.tell_details(|details| {
         let news = details.tell_news();
         span.end_slice_with(number, news.fields(), news.links())
     })
-}
-
-/// What the first slice says about its span, or one that is not recorded.
-#[inline(always)]
-fn note(slot: &Slot, frame: &Frame) {
-    if !frame.span.is_recording() {
-        slot.mark(UNRECORDED);
-    } else if frame.turn != slot.turn() {
-        slot.mark(WAITED);
-    }
 }
 
 /// One handle less; whether the span is closed by that.
@@ -210,13 +281,29 @@ pub(super) fn drop_handle(id: u64) -> bool {
 /// The end of a span.
 #[inline(always)]
 fn close(slot: &'static Slot, id: u64) {
+    if let Some(thread) = thread::current_if_any()
+        && slot.is_plain()
+        && thread.last_left.get() == id
+    {
+        slot.free(id);
+        thread.keep_slot(slot);
+    } else {
+        close_closer(slot, id);
+    }
+}
+
+#[inline(never)]
+fn close_closer(slot: &'static Slot, id: u64) {
     let thread = thread::current();
     // What was entered once, before anything else, and by the thread that closes it, is told
     // by its slice.
     if !slot.stayed_once() || slot.has(WAITED) || slot.has_news() || slot.track() != this_track() {
         life::tell(slot, thread.is_some_and(|thread| thread.last_left.get() == id));
+    } else if slot.created() > UNTIMED {
+        slot.site().inspect(|site| site.saw_plain());
     }
-    slot.free();
+    slot.forget_details();
+    slot.free(id);
     match thread {
         Some(thread) => thread.keep_slot(slot),
         None => unless_reentered(|| slots::give_back([slot].into_iter())).unwrap_or(()),
@@ -231,6 +318,11 @@ fn now_if_on(state: u32) -> u64 {
         on if on & LOOK_CLOSER == 0 => clock::hardware_ticks(),
         _ => clock::ticks(),
     }
+}
+
+#[inline(always)]
+fn untimed_if_on(state: u32) -> u64 {
+    if state == OFF { 0 } else { UNTIMED }
 }
 
 /// The calling thread's track, which it gets now if it is to have one.

@@ -5,17 +5,8 @@ use tracing_core::{
     span::{Attributes, Current, Id, Record},
 };
 
-use super::{
-    events,
-    filter::Filter,
-    life, sites, slots,
-    spans::{self, Parent},
-    thread,
-};
+use super::{events, filter::Filter, life, sites, slots, spans, thread};
 use crate::Error;
-
-/// The id of spans that are not recorded.
-const NOTHING: u64 = u64::MAX;
 
 /// Records the spans and events of `tracing`, and does nothing else.
 ///
@@ -88,12 +79,7 @@ impl tracing_core::Subscriber for Subscriber {
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let parent = match attributes.parent() {
-            Some(parent) => Parent::Of(parent.into_u64()),
-            None if attributes.is_root() => Parent::Nobody,
-            None => Parent::Around,
-        };
-        Id::from_u64(spans::create(attributes, parent).unwrap_or(NOTHING))
+        Id::from_u64(spans::create(attributes, Id::into_u64))
     }
 
     fn record(&self, span: &Id, values: &Record<'_>) {

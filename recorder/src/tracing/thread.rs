@@ -8,8 +8,8 @@
 
 use std::{
     cell::{Cell, UnsafeCell},
-    mem::ManuallyDrop,
-    ptr,
+    mem::{self, ManuallyDrop, MaybeUninit},
+    ptr, slice,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
@@ -22,8 +22,8 @@ use crate::hot::{call_site::unless_reentered, ring_pool::UNATTACHED, span::Span}
 const KEPT_SLOTS: usize = 64;
 /// Numbers that a thread takes at once.
 const NUMBERS: u32 = 1 << 10;
-/// Depth without an allocation.
-const USUAL_DEPTH: usize = 64;
+/// Frames without an allocation, the outermost of which is nobody's.
+const USUAL_FRAMES: usize = 64;
 
 /// The next number that no thread has.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -40,7 +40,14 @@ pub(super) struct Frame {
 
 /// What belongs to one thread.
 pub(super) struct Thread {
-    frames: UnsafeCell<Vec<Frame>>,
+    /// Memory for frames; those up to and with `innermost` are in use, and the first is nobody's,
+    /// so that there always is an innermost one.
+    frames: UnsafeCell<Box<[MaybeUninit<Frame>]>>,
+    innermost: Cell<*mut Frame>,
+    /// The last frame that there is memory for.
+    last: Cell<*mut Frame>,
+    /// The slot that was given back last: most spans are as short as the one before.
+    warm: Cell<Option<&'static Slot>>,
     kept: UnsafeCell<([Option<&'static Slot>; KEPT_SLOTS], usize)>,
     /// The next number, and the end of those that this thread may give.
     numbers: Cell<(u32, u32)>,
@@ -67,15 +74,17 @@ impl Drop for Retirement {
         }
         // SAFETY: made by `Box::into_raw` in `begin`, and out of reach from now on.
         let thread = unsafe { Box::from_raw(thread.cast_mut()) };
-        let (kept, count) = thread.kept.into_inner();
-        // Not in a forked child, where another thread may have held the lock.
-        unless_reentered(|| slots::give_back(kept[..count].iter().copied().flatten()));
-        for frame in thread.frames.into_inner() {
+        for frame in thread.entered() {
             // Nobody can leave these any more.
             if frame.span.is_recording() {
                 UNATTACHED.lose(LostCause::ThreadExit);
             }
         }
+        let warm = thread.warm.take();
+        let (kept, count) = thread.kept.into_inner();
+        let slots = kept[..count].iter().copied().flatten().chain(warm);
+        // Not in a forked child, where another thread may have held the lock.
+        unless_reentered(|| slots::give_back(slots));
     }
 }
 
@@ -98,8 +107,15 @@ pub(super) fn current_if_any() -> Option<&'static Thread> {
 fn begin() -> Option<&'static Thread> {
     // Fails if the thread is past its destructors: nobody would give anything back then.
     RETIREMENT.try_with(|_| ()).ok()?;
+    let mut frames = Box::new_uninit_slice(USUAL_FRAMES);
+    let nobody = ManuallyDrop::new(Span::inert(&slots::NOBODYS_SITE));
+    frames[0].write(Frame { id: 0, slot: &slots::NOBODY, number: 0, turn: 0, span: nobody });
+    let (first, last) = (frames.as_mut_ptr(), &raw mut frames[USUAL_FRAMES - 1]);
     let thread = Box::new(Thread {
-        frames: UnsafeCell::new(Vec::with_capacity(USUAL_DEPTH)),
+        innermost: Cell::new(first.cast()),
+        last: Cell::new(last.cast()),
+        frames: UnsafeCell::new(frames),
+        warm: Cell::new(None),
         kept: UnsafeCell::new(([None; KEPT_SLOTS], 0)),
         numbers: Cell::new((0, 0)),
         turn: Cell::new(0),
@@ -114,25 +130,41 @@ fn begin() -> Option<&'static Thread> {
 }
 
 impl Thread {
+    /// The innermost frame, which is nobody's if the thread is inside of no span.
+    #[inline(always)]
+    fn top(&self) -> &Frame {
+        // SAFETY: points into `frames`, at one that has been written. The owner's alone, and
+        // nothing else runs while the reference lives.
+        unsafe { &*self.innermost.get() }
+    }
+
     /// The innermost span that this thread is inside of: its number, or 0.
     #[inline(always)]
     pub(super) fn innermost(&self) -> u32 {
-        // SAFETY: this thread's alone, and nothing else runs while the reference lives.
-        unsafe { &*self.frames.get() }.last().map_or(0, |frame| frame.number)
+        self.top().number
     }
 
     /// The same: its id and slot.
     pub(super) fn innermost_slot(&self) -> Option<(u64, &'static Slot)> {
-        // SAFETY: as in `innermost`.
-        unsafe { &*self.frames.get() }.last().map(|frame| (frame.id, frame.slot))
+        let Frame { id, slot, .. } = *self.top();
+        (id != 0).then_some((id, slot))
+    }
+
+    /// All spans that this thread is inside of.
+    fn entered(&self) -> &[Frame] {
+        // SAFETY: as in `top`.
+        let first = unsafe { &*self.frames.get() }.as_ptr().cast::<Frame>();
+        // SAFETY: both point into `frames`, and all between them have been written.
+        unsafe {
+            let count = self.innermost.get().offset_from_unsigned(first);
+            slice::from_raw_parts(first.add(1), count)
+        }
     }
 
     /// Whether there is room for one more frame.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
-        // SAFETY: as in `innermost`.
-        let frames = unsafe { &*self.frames.get() };
-        frames.len() < frames.capacity()
+        self.innermost.get() != self.last.get()
     }
 
     /// Makes room if there is none.
@@ -140,24 +172,35 @@ impl Thread {
         if self.has_room() {
             return;
         }
-        // SAFETY: as in `innermost`.
-        let capacity = unsafe { &*self.frames.get() }.capacity();
-        let mut larger: Vec<Frame> = Vec::with_capacity(capacity * 2);
-        let smaller = {
-            // SAFETY: as in `innermost`; whatever the allocator may have entered it has left.
-            let frames = unsafe { &mut *self.frames.get() };
-            larger.append(frames);
-            std::mem::replace(frames, larger)
+        // SAFETY: as in `top`.
+        let wanted = unsafe { &*self.frames.get() }.len() * 2;
+        let mut larger = Box::new_uninit_slice(wanted);
+        if self.has_room() {
+            return; // the allocator is instrumented, and came here first
+        }
+        let first: *mut Frame = larger.as_mut_ptr().cast();
+        // SAFETY: as in `top`; whatever the allocator may have entered it has left. `larger` has
+        // room for all that are copied and for as many more.
+        let smaller = unsafe {
+            let frames = &mut *self.frames.get();
+            ptr::copy_nonoverlapping(frames.as_ptr().cast(), first, frames.len());
+            self.innermost.set(first.add(frames.len() - 1));
+            self.last.set(first.add(wanted - 1));
+            mem::replace(frames, larger)
         };
         drop(smaller);
     }
 
+    /// Enters a span; there must be room.
     #[inline(always)]
     pub(super) fn push(&self, frame: Frame) {
-        // SAFETY: as in `innermost`; there is room, so nothing is allocated.
-        let frames = unsafe { &mut *self.frames.get() };
-        if frames.len() < frames.capacity() {
-            frames.push(frame);
+        if self.has_room() {
+            // SAFETY: not the last, so the next is in `frames` too; and as in `top`.
+            unsafe {
+                let next = self.innermost.get().add(1);
+                next.write(frame);
+                self.innermost.set(next);
+            }
         }
     }
 
@@ -165,35 +208,48 @@ impl Thread {
     /// all, and runs `f` on it. Nothing that `f` does comes back here.
     #[inline(always)]
     pub(super) fn pop(&self, id: u64, f: impl FnOnce(&Frame)) {
-        // SAFETY: as in `innermost`.
-        let frames = unsafe { &mut *self.frames.get() };
-        let Some(last) = frames.len().checked_sub(1).filter(|&last| frames[last].id == id) else {
-            return self.pop_out_of_turn(id, f);
-        };
         // Read where it is: copied as a whole it would have to wait for the stores of its parts.
-        // SAFETY: there are more than `last` frames, which have no destructors; the memory of
-        // the one left out stays as it is until the next push.
-        let frame = unsafe {
-            frames.set_len(last);
-            &*frames.as_ptr().add(last)
-        };
+        // What is left out stays as it is until the next push.
+        let frame = self.top();
+        if frame.id != id {
+            return self.pop_out_of_turn(id, f);
+        }
+        // SAFETY: no span has the id 0, so this is not the first frame.
+        self.innermost.set(unsafe { self.innermost.get().sub(1) });
         f(frame);
     }
 
     #[cold]
     #[inline(never)]
     fn pop_out_of_turn(&self, id: u64, f: impl FnOnce(&Frame)) {
-        // SAFETY: as in `innermost`.
-        let frames = unsafe { &mut *self.frames.get() };
-        if let Some(at) = frames.iter().rposition(|frame| frame.id == id) {
-            f(&frames.remove(at));
-        }
+        let entered = self.entered();
+        let Some(at) = entered.iter().rposition(|frame| frame.id == id) else { return };
+        let above = entered.len() - 1 - at;
+        // SAFETY: `at` and the frames above it have been written; those move down by one, and
+        // what is read here is not used by them any more.
+        let frame = unsafe {
+            let place = self.innermost.get().sub(above);
+            let frame = place.read();
+            ptr::copy(place.add(1), place, above);
+            self.innermost.set(self.innermost.get().sub(1));
+            frame
+        };
+        f(&frame);
+    }
+
+    /// The slot that was given back last, if it is there.
+    #[inline(always)]
+    pub(super) fn take_warm_slot(&self) -> Option<&'static Slot> {
+        self.warm.take()
     }
 
     /// A slot for a new span; none if there are too many.
-    #[inline(always)]
     pub(super) fn take_slot(&self) -> Option<&'static Slot> {
-        // SAFETY: as in `innermost`.
+        self.warm.take().or_else(|| self.take_kept_slot())
+    }
+
+    fn take_kept_slot(&self) -> Option<&'static Slot> {
+        // SAFETY: as in `top`.
         let (kept, count) = unsafe { &mut *self.kept.get() };
         match count.checked_sub(1) {
             Some(last) => {
@@ -210,14 +266,21 @@ impl Thread {
         let mut fetched = [None; KEPT_SLOTS / 2];
         let taken = unless_reentered(|| slots::take_spare(&mut fetched)).unwrap_or(0);
         let (last, rest) = fetched[..taken].split_last()?;
-        rest.iter().copied().flatten().for_each(|slot| self.keep_slot(slot));
+        rest.iter().copied().flatten().for_each(|slot| self.keep_colder_slot(slot));
         *last
     }
 
     /// Takes a slot back.
     #[inline(always)]
     pub(super) fn keep_slot(&self, slot: &'static Slot) {
-        // SAFETY: as in `innermost`.
+        if let Some(colder) = self.warm.replace(Some(slot)) {
+            self.keep_colder_slot(colder);
+        }
+    }
+
+    #[inline(never)]
+    fn keep_colder_slot(&self, slot: &'static Slot) {
+        // SAFETY: as in `top`.
         let (kept, count) = unsafe { &mut *self.kept.get() };
         if let Some(place) = kept.get_mut(*count) {
             *place = Some(slot);
@@ -232,7 +295,7 @@ impl Thread {
     fn return_slots(&self, slot: &'static Slot) {
         let mut returned = [None; KEPT_SLOTS / 2];
         {
-            // SAFETY: as in `innermost`.
+            // SAFETY: as in `top`.
             let (kept, count) = unsafe { &mut *self.kept.get() };
             returned.copy_from_slice(&kept[KEPT_SLOTS / 2..]);
             *count = KEPT_SLOTS / 2;
@@ -253,6 +316,7 @@ impl Thread {
     }
 
     #[cold]
+    #[inline(never)]
     fn fetch_numbers(&self) -> u32 {
         // 0 is nobody's number; after four billion spans they begin again.
         let mut first = NEXT_NUMBER.fetch_add(NUMBERS, Relaxed);

@@ -6,20 +6,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use tracing::info_span;
-use tracing_subscriber::layer::Layer;
-use tracing_subscriber::prelude::*;
-use tracing_subscriber::registry::Registry;
 
 use crate::machine::crate_version;
-use crate::record::subject::{NEST, Outcome, Session, Subject};
+use crate::record::subject::{NEST, Session, Subject};
+use crate::tracing::subjects::no_op;
 
 pub(crate) struct TracingNoop;
-
-struct Subscribed;
-
-struct NoOp;
-
-impl Layer<Registry> for NoOp {}
 
 impl Subject for TracingNoop {
     fn name(&self) -> &'static str {
@@ -34,9 +26,8 @@ impl Subject for TracingNoop {
         "tracing registry with a layer that does nothing; create, enter, exit, close"
     }
 
-    fn start(&self, _dir: &Path) -> Result<Box<dyn Session>> {
-        tracing_subscriber::registry().with(NoOp).try_init()?;
-        Ok(Box::new(Subscribed))
+    fn start(&self, dir: &Path) -> Result<Box<dyn Session>> {
+        no_op(dir)
     }
 
     fn burst(&self, spans: u32) {
@@ -57,11 +48,5 @@ impl Subject for TracingNoop {
     fn around(&self, work: &mut dyn FnMut()) {
         let _span = info_span!("span").entered();
         work();
-    }
-}
-
-impl Session for Subscribed {
-    fn finish(self: Box<Self>) -> Result<Outcome> {
-        Ok(Outcome::default())
     }
 }

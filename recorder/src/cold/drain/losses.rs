@@ -22,6 +22,9 @@ impl Drain {
             if seen.view == DrainView::Absent {
                 continue;
             }
+            if !has_counted(lane, seen) {
+                continue; // nearly always, and every tick asks
+            }
             // The vitals count the program's events; what the recorder's own
             // thread loses is in the table of losses alone.
             let of_the_program = u64::from(!lane.owner().is_recorder);
@@ -114,6 +117,14 @@ impl Drain {
         }
         self.count_losses(clock::ticks());
     }
+}
+
+/// Whether a thread has lost or skipped something since the last tick.
+fn has_counted(lane: &Lane, seen: &Seen) -> bool {
+    let counts = &lane.counts;
+    let now = [&counts.lost, &counts.lost_slots, &counts.skipped].into_iter().flatten();
+    let then = [&seen.lost, &seen.lost_slots, &seen.skipped].into_iter().flatten();
+    now.zip(then).fold(0, |differ, (now, then)| differ | (now.load(Relaxed) ^ then)) != 0
 }
 
 /// Makes the counts of an older recording the zero of this one.

@@ -182,3 +182,61 @@ fn a_span_that_waits_for_another_or_is_never_entered_tells_its_life() {
     assert_eq!((never.kind, never.number("slices")), (Kind::TASK, 0));
     assert_eq!(never.field("size"), Some(&OwnedValue::I64(3)));
 }
+
+#[test]
+fn after_many_plain_spans_a_life_begins_with_its_first_enter_and_says_so() {
+    /// All spans of one call site.
+    fn step() -> tracing::Span {
+        info_span!("step")
+    }
+    const PAUSE: Duration = Duration::from_millis(5);
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        (0..100).for_each(|_| step().in_scope(|| ()));
+        for _ in 0..2 {
+            let span = step();
+            thread::sleep(PAUSE);
+            span.in_scope(|| ());
+            span.in_scope(|| ());
+        }
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let [first, second] = lives(&told, "step")[..] else { panic!("two lives") };
+    let slices: Vec<_> = told.named("step");
+    let first_enter = slices.iter().find(|slice| slice.link == first.link).unwrap();
+    assert_eq!((first.kind, first.number("slices")), (Kind::TASK, 2));
+    assert_eq!(first.field("from_first_enter"), Some(&OwnedValue::Bool(true)));
+    assert_eq!(first.start, first_enter.start);
+    // From then on the creation is looked up again.
+    assert_eq!(second.field("from_first_enter"), None);
+    assert!(told.trace.clock().ns(second.end - second.start) >= PAUSE.as_nanos() as f64);
+    assert_eq!(slices.len(), 100 + 2 * 3);
+}
+
+#[test]
+fn of_many_plain_spans_one_that_is_never_entered_or_closed_elsewhere_is_told() {
+    fn step() -> tracing::Span {
+        info_span!("step")
+    }
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        (0..100).for_each(|_| step().in_scope(|| ()));
+        let (never, moved) = (step(), step());
+        moved.in_scope(|| ());
+        drop(never);
+        thread::spawn(move || drop(moved)).join().unwrap();
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let [never, moved] = lives(&told, "step")[..] else { panic!("two lives") };
+    for life in [never, moved] {
+        assert_eq!(life.field("from_first_enter"), Some(&OwnedValue::Bool(true)));
+    }
+    assert_eq!((never.number("slices"), never.end - never.start), (0, 0));
+    assert_eq!(never.field("busy"), Some(&OwnedValue::Ticks(0)));
+    assert_eq!(moved.number("slices"), 1);
+    assert!(busy_ns(&told, moved) > 0.0);
+}
