@@ -10,6 +10,7 @@ use super::{
     folding::{Fold, USUAL},
     perf_budget::PerfBudget,
     reading::Asked,
+    run_summary::USUAL_PERCENTILES,
 };
 use crate::{
     Error, Result,
@@ -57,9 +58,9 @@ pub struct Args {
     /// A name is ok if a slowdown beyond this can be excluded, and inconclusive if not
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "10", help_heading = "Decision")]
     pub(super) tolerance: f64,
-    /// Which percentiles, besides the mean
+    /// Which percentiles, besides the mean; the first is shown where none stands out
     #[arg(long, value_name = "P,...", value_delimiter = ',', value_parser = parse_percentile,
-          default_values = ["50", "95", "99"], help_heading = "Decision")]
+          default_values_t = USUAL_PERCENTILES, help_heading = "Decision")]
     pub(super) percentiles: Vec<f64>,
     /// What of names is folded before they are matched; `--fold=` for nothing
     #[arg(long, value_name = "WHAT,...", value_delimiter = ',', num_args = 0..=1, require_equals = true,

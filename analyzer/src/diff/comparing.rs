@@ -76,8 +76,7 @@ pub(super) fn compare(
         let test = if usable { Test::between(&base_values, &head_values) } else { nothing };
         tests[index].push(Test { metric: at, lacking, ..test });
         if eligible {
-            let fewest = base_values.len().min(head_values.len());
-            let reaches = reaches(&estimates, runs.base, metric, fewest);
+            let reaches = reaches(&estimates, runs.base, metric);
             lines.push(Line { name: index, values, within, reaches });
         }
     }
@@ -181,6 +180,7 @@ impl Test {
             noise: None,
             is_clear: true,
             reach: 0.0,
+            confirming: None,
             bound: 0.0,
         }
     }
@@ -192,7 +192,7 @@ impl Test {
         let error = noise.error();
         let least = noise.least(rule);
         let beyond = |by: f64| t_above((self.own.abs() + by) / error, noise.degrees);
-        self.chance = if self.is_clear { (beyond(-least) + beyond(least)).min(1.0) } else { 1.0 };
+        self.chance = (beyond(-least) + beyond(least)).min(1.0);
         let reach = widths.of(noise.degrees) * error;
         self.interval = (self.own - reach, self.own + reach);
         self.verdict = Verdict::Inconclusive;

@@ -9,7 +9,8 @@
 //! 2. What moved all names alike is taken out of each run (`common_shift`).
 //! 3. Each name's variance across runs is drawn towards what is usual (`moderation`),
 //!    never below its own (`noise`).
-//! 4. A change has to lead out of the intervals within the runs (`clearance`).
+//! 4. A change of a percentile has to lead out of the intervals within the runs, or be
+//!    confirmed by another figure of the name (`clearance`).
 //! 5. It is tested against the least that matters, and the share of false ones among
 //!    all that are flagged is kept small (`multiple`).
 //!
@@ -18,7 +19,7 @@
 //! least change that matters is larger.
 
 use super::{
-    clearance::MANY_RUNS,
+    clearance::{CONFIRMING_CHANCE, confirm},
     comparing::{Runs, Shared, compare},
     matching::{Matched, matched},
     multiple::discoveries,
@@ -101,6 +102,8 @@ pub struct Test {
     pub(super) is_clear: bool,
     /// How far a slowdown has to lead for that, as a logarithm.
     pub(super) reach: f64,
+    /// How much the steadiest of the name's other figures varies, which could confirm it.
+    pub(super) confirming: Option<Noise>,
     /// Chances up to this would have been flagged.
     pub(super) bound: f64,
 }
@@ -172,6 +175,7 @@ pub(super) fn decide_also<'a>(
             of_mean = shifts;
         }
     }
+    confirm(&mut tests, &metrics);
     flag(&mut tests, rule, |test| test.metric < metrics.len());
     for metric in [Metric::Total, Metric::Count] {
         let is_asked: Vec<bool> = names.iter().map(|it| asks(it.name, metric)).collect();
@@ -198,18 +202,21 @@ pub(super) fn decide_also<'a>(
 impl Test {
     /// The smallest slowdown that would likely have been found, as a part of the whole.
     pub fn detectable(&self, rule: &Rule) -> Option<f64> {
-        // What does not leave the intervals within the runs is not found either.
-        Some(detectable(&self.noise?, self.bound, rule).max(self.reach.exp_m1()))
+        let reach = self.reach.exp_m1();
+        let confirming = self.confirming.filter(|noise| !noise.single);
+        let confirmed = confirming.map(|noise| detectable(&noise, CONFIRMING_CHANCE, rule));
+        let clear = confirmed.map_or(reach, |it| it.min(reach));
+        Some(detectable(&self.noise?, self.bound, rule).max(clear))
     }
 
     /// Runs a side that it would take to find a slowdown beyond what is tolerated.
     pub fn runs_needed(&self, rule: &Rule) -> Option<u32> {
-        let noise = self.noise?;
-        let needed = runs_needed(&noise, self.bound, rule)?;
-        // Intervals within the runs stand in the way until there are many of them.
-        let few = noise.runs.0.min(noise.runs.1) < MANY_RUNS as f64;
-        let is_in_the_way = few && self.reach > rule.tolerance.ln_1p();
-        Some(if is_in_the_way { needed.max(MANY_RUNS as u32) } else { needed })
+        let needed = runs_needed(&self.noise?, self.bound, rule)?;
+        if self.reach <= rule.tolerance.ln_1p() {
+            return Some(needed);
+        }
+        // However many runs there are, each of them alone leaves as much in doubt.
+        Some(needed.max(runs_needed(&self.confirming?, CONFIRMING_CHANCE, rule)?))
     }
 
     /// Whether there was enough to go by.

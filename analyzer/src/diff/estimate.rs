@@ -14,8 +14,6 @@ use super::numerics::normal_density_at;
 const BATCHES: [u64; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// Standard errors that the interval reaches to either side.
 pub(super) const SIGMAS: f64 = 4.0;
-/// The same of the narrower interval, which is asked where many runs speak.
-const NEAR_SIGMAS: f64 = 1.5;
 /// Ranks, in standard deviations of a normal distribution, that are never told
 /// apart: stops a median between two modes from reading as a shift.
 const RANK_SLACK: f64 = 0.05;
@@ -30,10 +28,6 @@ pub struct Estimate {
     pub low: f64,
     /// The same above.
     pub high: f64,
-    /// One and a half standard errors below it, and some slack.
-    pub near_low: f64,
-    /// The same above.
-    pub near_high: f64,
     /// How many independent calls would be as sure.
     pub effective: f64,
 }
@@ -50,20 +44,9 @@ impl Estimate {
         }
     }
 
-    /// Logarithms of how far both intervals reach down and up.
-    pub(super) fn reaches(&self) -> Reaches {
-        Reaches {
-            far: ((self.value / self.low).ln(), (self.high / self.value).ln()),
-            near: ((self.value / self.near_low).ln(), (self.near_high / self.value).ln()),
-        }
-    }
-
-    /// How many times as far the wider interval of the quantile `p` would reach as the
-    /// narrower one, if durations lay evenly around it.
-    pub(super) fn even_ratio(&self, p: f64) -> f64 {
-        let error = (p * (1.0 - p) / self.effective.max(1.0)).sqrt();
-        let slack = RANK_SLACK * normal_density_at(p);
-        (SIGMAS * error + slack) / (NEAR_SIGMAS * error + slack)
+    /// Logarithms of how far the interval reaches down and up.
+    pub(super) fn reaches(&self) -> (f64, f64) {
+        ((self.value / self.low).ln(), (self.high / self.value).ln())
     }
 
     /// The same figure if everything took so many times as long.
@@ -72,29 +55,20 @@ impl Estimate {
             value: self.value * by,
             low: self.low * by,
             high: self.high * by,
-            near_low: self.near_low * by,
-            near_high: self.near_high * by,
             effective: self.effective,
         }
     }
 
     /// A figure that leaves no doubt.
     pub(super) fn exactly(value: f64) -> Self {
-        Self { value, low: value, high: value, near_low: value, near_high: value, effective: 1e12 }
+        Self { value, low: value, high: value, effective: 1e12 }
     }
 
     /// Whether it can be compared at all.
     pub(super) fn is_usable(&self) -> bool {
-        let all = [self.value, self.low, self.high, self.near_low, self.near_high, self.effective];
+        let all = [self.value, self.low, self.high, self.effective];
         all.iter().all(|it| it.is_finite()) && self.value > 0.0
     }
-}
-
-/// How far the intervals of a figure reach down and up, as logarithms.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reaches {
-    pub(super) far: (f64, f64),
-    pub(super) near: (f64, f64),
 }
 
 /// Neighbouring calls added up.
@@ -124,13 +98,11 @@ impl Series<'_> {
         let independent = self.std / n.sqrt();
         let error = error.max(independent);
         let effective = if error > 0.0 { (self.std / error).powi(2) } else { n };
-        let (far, near) = (SIGMAS * error, NEAR_SIGMAS * error);
+        let reach = SIGMAS * error;
         Estimate {
             value: self.mean,
-            low: (self.mean - far).max(0.0),
-            high: self.mean + far,
-            near_low: (self.mean - near).max(0.0),
-            near_high: self.mean + near,
+            low: (self.mean - reach).max(0.0),
+            high: self.mean + reach,
             effective,
         }
     }
@@ -144,15 +116,12 @@ impl Series<'_> {
         let error = self.error(|cell| below(cell) as f64 - share * cell.count as f64);
         let error = error.max((p * (1.0 - p) / n).sqrt());
         let effective = if error > 0.0 { p * (1.0 - p) / (error * error) } else { n };
-        let slack = RANK_SLACK * normal_density_at(p);
-        let (far, near) = (SIGMAS * error + slack, NEAR_SIGMAS * error + slack);
+        let reach = SIGMAS * error + RANK_SLACK * normal_density_at(p);
         let value = self.at_rank(p);
         Estimate {
             value,
-            low: self.at_rank(p - far).min(value),
-            high: self.at_rank(p + far).max(value),
-            near_low: self.at_rank(p - near).min(value),
-            near_high: self.at_rank(p + near).max(value),
+            low: self.at_rank(p - reach).min(value),
+            high: self.at_rank(p + reach).max(value),
             effective: effective.min(n),
         }
     }

@@ -62,6 +62,6 @@ pub use self::{
     folding::{Fold, USUAL as USUAL_FOLDS, folded},
     matching::Matched,
     reading::{Asked, summarise},
-    run_summary::{CounterSummary, Metric, NameSummary, RunSummary, What},
+    run_summary::{CounterSummary, Metric, NameSummary, RunSummary, USUAL_PERCENTILES, What},
     stored::Stored,
 };

@@ -11,8 +11,10 @@ use serde_json::Value;
 use super::run_summary::RunSummary;
 use crate::{Error, Result};
 
-/// Version of the runs within a summary.
-pub(super) const VERSION: u32 = 1;
+/// Version of the runs within a summary. In the first, figures had a narrower interval as
+/// well, which is read past.
+pub(super) const VERSION: u32 = 2;
+const WITH_NARROW_INTERVALS: u64 = 1;
 
 /// Summaries of several runs, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,15 +47,24 @@ impl Stored {
         let text = fs::read_to_string(path).map_err(|error| Error::of(path, error))?;
         let mut document: Value = serde_json::from_str(&text)
             .map_err(|error| wrong(format!("not a whole summary: {error}; write it again")))?;
-        let runs = document.pointer_mut("/sections/runs").map(Value::take).ok_or_else(|| {
-            wrong("a summary without runs; write it with analyze summary TRACE -o FILE".to_owned())
-        })?;
+        let mut runs =
+            document.pointer_mut("/sections/runs").map(Value::take).ok_or_else(|| {
+                wrong(
+                    "a summary without runs; write it with analyze summary TRACE -o FILE"
+                        .to_owned(),
+                )
+            })?;
         let version = runs.get("version").and_then(Value::as_u64);
-        if version != Some(u64::from(VERSION)) {
-            let found = version.map_or_else(|| "none".to_owned(), |it| it.to_string());
-            return Err(wrong(format!(
-                "runs are of version {found}, and this analyze reads {VERSION}; write it again"
-            )));
+        match version {
+            Some(WITH_NARROW_INTERVALS) => without_narrow_intervals(&mut runs),
+            Some(it) if it == u64::from(VERSION) => {}
+            _ => {
+                let found = version.map_or_else(|| "none".to_owned(), |it| it.to_string());
+                return Err(wrong(format!(
+                    "runs are of version {found}, and this analyze reads up to {VERSION}; \
+                     write it again, or take a newer analyze"
+                )));
+            }
         }
         let stored: Stored = serde_json::from_value(runs)
             .map_err(|error| wrong(format!("runs cannot be read: {error}; write it again")))?;
@@ -72,6 +83,26 @@ impl Stored {
     }
 }
 
+/// Brings runs of the first version to the present one.
+fn without_narrow_intervals(runs: &mut Value) {
+    runs["version"] = VERSION.into();
+    let runs = runs.get_mut("runs").and_then(Value::as_array_mut);
+    for run in runs.into_iter().flatten() {
+        let names = run.get_mut("names").and_then(Value::as_array_mut);
+        for name in names.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let mut drop_from = |figure: &mut Value| {
+                if let Some(figure) = figure.as_object_mut() {
+                    figure.remove("near_low");
+                    figure.remove("near_high");
+                }
+            };
+            name.get_mut("mean").into_iter().for_each(&mut drop_from);
+            let quantiles = name.get_mut("quantiles").and_then(Value::as_array_mut);
+            quantiles.into_iter().flatten().for_each(&mut drop_from);
+        }
+    }
+}
+
 /// Whether a run holds together. JSON has no NaN, but it has null and nonsense.
 fn check(run: &RunSummary) -> std::result::Result<(), String> {
     for name in &run.names {
@@ -83,7 +114,7 @@ fn check(run: &RunSummary) -> std::result::Result<(), String> {
             return wrong("no calls, or not a finite time");
         }
         for it in name.quantiles.iter().chain([&name.mean]) {
-            let order = [it.low, it.near_low, it.value, it.near_high, it.high];
+            let order = [it.low, it.value, it.high];
             if !order.iter().all(|it| it.is_finite() && *it >= 0.0) || !order.is_sorted() {
                 return wrong("an interval that does not hold its figure");
             }

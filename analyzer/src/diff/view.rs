@@ -195,9 +195,12 @@ impl View<'_> {
                 None => words.to_owned(),
             },
             Verdict::Inconclusive => {
-                let test = self.telling(judged);
-                let least = test.and_then(|it| it.detectable(self.rule));
-                let runs = test.and_then(|it| it.runs_needed(self.rule));
+                // Any figure of its calls would have done.
+                let is_of_a_call = |it: &&Test| self.decision.metrics[it.metric].is_of_a_call();
+                let made = || judged.tests.iter().filter(is_of_a_call);
+                let least = made().filter_map(|it| it.detectable(self.rule));
+                let least = least.min_by(f64::total_cmp);
+                let runs = made().filter_map(|it| it.runs_needed(self.rule)).min();
                 let runs = runs.map_or_else(
                     || format!("more than {MOST_RUNS} runs a side"),
                     |runs| format!("{runs} runs a side"),

@@ -6,8 +6,9 @@ use crate::{
     Error, Result,
     cli::Common,
     device::is_device_work,
-    diff::{Asked, Stored, USUAL_FOLDS, summarise},
+    diff::{Asked, Stored, USUAL_FOLDS, USUAL_PERCENTILES, summarise},
     output::{Cell, Column, Document, Format, Part},
+    summary::cells::MOST_BOUNDS,
 };
 
 /// Options of `summary`.
@@ -55,11 +56,11 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
 /// The runs, for `diff`: behind those that the file has, if asked.
 fn runs(context: &Context, append: bool, keep: u32) -> Result<Part> {
     let common = &context.common;
-    let asked = Asked {
-        filter: context.filter.clone(),
-        percentiles: common.percentiles.clone(),
-        folds: USUAL_FOLDS.to_vec(),
-    };
+    // Rows have what was asked for, and runs what `diff` wants as well.
+    let mut percentiles = common.percentiles.clone();
+    percentiles.extend(USUAL_PERCENTILES.iter().filter(|it| !common.percentiles.contains(it)));
+    percentiles.truncate(MOST_BOUNDS.max(common.percentiles.len()));
+    let asked = Asked { filter: context.filter.clone(), percentiles, folds: USUAL_FOLDS.to_vec() };
     let mut stored = match &common.output {
         Some(path) if append && path.exists() => Stored::read(path)?,
         _ => Stored::new(Vec::new()),

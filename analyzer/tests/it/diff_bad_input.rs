@@ -173,10 +173,10 @@ fn a_summary_that_was_damaged_or_edited_is_refused() {
         analyze(dir.path(), &["diff", "bad.json", "a.trace"]).refusal()
     };
     assert!(said(&text[..text.len() / 2]).starts_with("analyze: bad.json: not a whole summary"));
-    assert!(said(&text.replace("\"version\": 1", "\"version\": 7")).contains("version 7"));
+    assert!(said(&text.replace("\"version\": 2", "\"version\": 7")).contains("version 7"));
     assert!(said(&text.replacen("\"effective\": ", "\"efective\": ", 1)).contains("unknown field"));
-    assert!(said(&text.replacen("\"near_low\": ", "\"near_low\": -", 1)).contains("does not hold"));
-    let nan = text.replacen("\"near_low\": ", "\"near_low\": NaN, \"x\": ", 1);
+    assert!(said(&text.replacen("\"low\": ", "\"low\": -", 1)).contains("does not hold"));
+    let nan = text.replacen("\"low\": ", "\"low\": NaN, \"x\": ", 1);
     assert!(said(&nan).contains("not a whole summary"));
     let said = analyze(dir.path(), &["diff", "base.json", "a.trace", "--from", "1ms"]).refusal();
     assert!(said.contains("a summary can be filtered by --name alone"), "{said}");
@@ -185,4 +185,33 @@ fn a_summary_that_was_damaged_or_edited_is_refused() {
     let said =
         analyze(dir.path(), &["diff", "base.json", "a.trace", "--percentiles", "42"]).refusal();
     assert!(said.contains("no percentile is in all summaries"), "{said}");
+}
+
+#[test]
+fn a_summary_of_the_first_version_is_still_read() {
+    let dir = tempdir().unwrap();
+    let program = Program::new();
+    program.write(&dir.path().join("a.trace"), 1, 0);
+    program.write(&dir.path().join("b.trace"), 2, 9);
+    analyze(dir.path(), &["summary", "a.trace", "-o", "base.json"]).clean();
+    let text = fs::read_to_string(dir.path().join("base.json")).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let now = analyze(dir.path(), &["diff", "base.json", "b.trace", "--format", "csv"]);
+    let runs = &mut document["sections"]["runs"];
+    runs["version"] = 1.into();
+    for name in runs["runs"][0]["names"].as_array_mut().unwrap() {
+        let add = |figure: &mut serde_json::Value| {
+            figure["near_low"] = figure["low"].clone();
+            figure["near_high"] = figure["high"].clone();
+        };
+        add(&mut name["mean"]);
+        name["quantiles"].as_array_mut().unwrap().iter_mut().for_each(add);
+    }
+    fs::write(dir.path().join("base.json"), document.to_string()).unwrap();
+    let then = analyze(dir.path(), &["diff", "base.json", "b.trace", "--format", "csv"]);
+    assert_eq!((then.code, then.stdout), (now.code, now.stdout));
+    // What is added to it makes it a summary of the present version.
+    analyze(dir.path(), &["summary", "b.trace", "-o", "base.json", "--append"]).clean();
+    let text = fs::read_to_string(dir.path().join("base.json")).unwrap();
+    assert!(text.contains("\"version\": 2") && !text.contains("near_low"));
 }

@@ -153,20 +153,20 @@ fn totals_and_counts_are_judged_where_the_budget_asks() {
         compared(dir.path(), &arguments, &[])
     };
     let (code, document) = with("");
-    assert_eq!((code, row(&document, "step_03")["tests"].as_array().unwrap().len()), (0, 4));
+    assert_eq!((code, row(&document, "step_03")["tests"].as_array().unwrap().len()), (0, 5));
     let (code, document) = with("[[rule]]\nname = \"step_03\"\nmetric = \"count\"\n");
     let sentence = document["sentence"].as_str();
     assert_eq!((code, sentence), (1, Some("regression: 1 name is called more often")));
-    let test = &row(&document, "step_03")["tests"][4];
+    let test = &row(&document, "step_03")["tests"][5];
     assert_eq!(
         (&test["metric"], &test["base"], &test["head"]),
         (&"count".into(), &400.into(), &480.into())
     );
     // Nobody asked about the others.
-    assert_eq!(row(&document, "step_04")["tests"].as_array().unwrap().len(), 4);
+    assert_eq!(row(&document, "step_04")["tests"].as_array().unwrap().len(), 5);
     let (code, document) = with("[[rule]]\nname = \"*\"\nmetric = \"total\"\n");
     assert_eq!((code, document["sentence"].as_str()), (1, Some("regression: 1 name is slower")));
-    let test = &row(&document, "step_03")["tests"][4];
+    let test = &row(&document, "step_03")["tests"][5];
     assert!((19.0..21.0).contains(&test["change_percent"].as_f64().unwrap()), "{test:#}");
     assert_eq!(with("[[rule]]\nname = \"*\"\nmetric = \"total\"\nmax_regression = 25\n").0, 0);
     fs::write(dir.path().join("perf-budget.toml"), "[[rule]]\nname = \"*\"\nmetric = \"count\"\n")

@@ -33,7 +33,9 @@ struct Line {
 pub(crate) fn slower(base: &[&RunSummary], head: &[&RunSummary]) -> Vec<usize> {
     let runs: Vec<&RunSummary> = base.iter().chain(head).copied().collect();
     let mut chances = Vec::new();
-    for (at, metric) in runs[0].metrics().into_iter().enumerate() {
+    // It knew of no lower quartile.
+    let is_known = |it: &(usize, Metric)| it.1 != Metric::Percentile(25.0);
+    for (at, metric) in runs[0].metrics().into_iter().enumerate().filter(is_known) {
         let mut lines = eligible(&runs, at, metric, base.len().min(head.len()));
         take_out_what_is_shared(&mut lines, runs.len());
         chances.extend(if runs.len() == 2 {

@@ -6,12 +6,11 @@
 //! to three modes that last, one call in a hundred takes much longer, and every run
 //! is off by 1 to 3 % as a whole and a little more in each name.
 
-use ringscope_analyzer::diff::{NameSummary, RunSummary};
+use ringscope_analyzer::diff::{NameSummary, RunSummary, USUAL_PERCENTILES};
 
 use crate::random::Random;
 
 pub(crate) const NAMES: usize = 200;
-pub(crate) const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
 
 /// Where the distributions of all names are kept.
 pub(crate) struct Universe {
@@ -145,13 +144,13 @@ impl Universe {
             name.fill(offset, &episodes, dice, &mut durations);
             let all = durations.len();
             let by = |most| {
-                NameSummary::of_thinned_durations(&name.label, &durations, &PERCENTILES, most)
+                NameSummary::of_thinned_durations(&name.label, &durations, &USUAL_PERCENTILES, most)
             };
-            (NameSummary::of_durations(&name.label, &durations, &PERCENTILES), by(all))
+            (NameSummary::of_durations(&name.label, &durations, &USUAL_PERCENTILES), by(all))
         };
         let (as_read, of_all) = self.names.iter().map(&mut summary).unzip();
         let run = |names| RunSummary {
-            percentiles: PERCENTILES.to_vec(),
+            percentiles: USUAL_PERCENTILES.to_vec(),
             names,
             ..RunSummary::default()
         };
