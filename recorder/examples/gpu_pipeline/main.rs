@@ -19,9 +19,9 @@ mod pipeline;
 
 use pipeline::{N, Pipeline};
 
-/// Steps that are submitted without waiting, and steps after each of which the host thinks.
+/// Steps that are submitted without waiting, and steps after each of which the host waits and thinks.
 const STEPS: (usize, usize) = (20, 20);
-const THINKS: Duration = Duration::from_millis(2);
+const THINKS: Duration = Duration::from_millis(5);
 
 fn main() -> ExitCode {
     match run() {
@@ -49,6 +49,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         let _span = span!("step", number = number);
         step(&profiler, &work, "step");
         if number >= STEPS.0 {
+            profiler.flush(Duration::from_secs(60));
             let _span = span!("think");
             thread::sleep(THINKS);
         }

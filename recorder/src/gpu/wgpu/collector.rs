@@ -179,9 +179,10 @@ impl Collector {
         let completion = Completion { done: done.tick, samples: &samples, whole: None };
         submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
         drop(clock);
-        if let Some((blocks, readback)) = held {
+        if let Some((mut blocks, readback)) = held {
             self.query_sets.give_back(readback);
-            drop(blocks);
+            // The last one first: they are given out again in the order of their set.
+            while blocks.pop().is_some() {}
         }
     }
 

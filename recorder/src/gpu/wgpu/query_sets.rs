@@ -91,22 +91,35 @@ impl QuerySets {
         written: &[bool],
     ) -> Buffer {
         let readback = self.readback(blocks.len());
-        for (at, (block, written)) in blocks.iter().zip(written.chunks(PAIRS)).enumerate() {
+        let parts: Vec<&[bool]> = written.chunks(PAIRS).collect();
+        let mut at = 0;
+        while at < blocks.len().min(parts.len()) {
+            // Blocks that follow each other in their set are resolved together.
+            let mut count = 1;
+            while at + count < parts.len()
+                && follows(&blocks[at + count - 1], &blocks[at + count])
+                && !parts[at + count - 1].contains(&false)
+            {
+                count += 1;
+            }
+            let (block, last) = (&blocks[at], parts[at + count - 1]);
             let set = self.set(block.buffer());
             let base = u64::from(block.first() * QUERY_SIZE);
-            if written.contains(&false) {
+            let whole = (count - 1) * PAIRS;
+            let pairs = whole + last.iter().position(|&it| !it).unwrap_or(last.len());
+            if pairs < whole + last.len() {
                 // What is left out must read as nothing, not as what was there before.
-                encoder.clear_buffer(&set.resolved, base, Some(BLOCK_BYTES));
+                let rest = base + (count as u64 - 1) * BLOCK_BYTES;
+                encoder.clear_buffer(&set.resolved, rest, Some(BLOCK_BYTES));
             }
-            // Only whole blocks can be resolved to a place of their own.
-            let pairs = written.iter().position(|&it| !it).unwrap_or(written.len()) as u32;
-            let queries = block.first()..block.first() + pairs * 2;
             if pairs > 0 {
+                let queries = block.first()..block.first() + pairs as u32 * 2;
                 encoder.resolve_query_set(&set.queries, queries, &set.resolved, base);
             }
-            let bytes = written.len() as u64 * 2 * u64::from(QUERY_SIZE);
+            let bytes = (whole + last.len()) as u64 * 2 * u64::from(QUERY_SIZE);
             let to = at as u64 * BLOCK_BYTES;
             encoder.copy_buffer_to_buffer(&set.resolved, base, &readback, to, bytes);
+            at += count;
         }
         readback
     }
@@ -128,4 +141,9 @@ impl QuerySets {
             kept.push(((readback.size() / BLOCK_BYTES) as usize, readback));
         }
     }
+}
+
+/// Whether a block lies behind another in the same set.
+fn follows(block: &Slots, next: &Slots) -> bool {
+    (next.buffer(), next.first()) == (block.buffer(), block.first() + block.count())
 }
