@@ -11,6 +11,7 @@ mod crash;
 mod diff;
 mod floor;
 mod gate;
+mod gpu;
 mod interchange;
 mod machine;
 mod process_cost;
@@ -81,6 +82,8 @@ enum What {
     },
     /// Spans of `tracing`, and a candle model that has them
     Tracing(Options),
+    /// What profiling GPU kernels costs the host and the device, against wgpu-profiler
+    Gpu(Options),
     /// One measurement in a process of its own; started by the others
     #[command(hide = true)]
     Child { task: String, result: PathBuf },
@@ -171,6 +174,12 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             let scratch = options.scratch()?;
             let figures = tracing::run(options.quick, scratch.path())?;
             print(options, &figures, || tracing::table(&figures))?;
+            Ok(complain(&figures.complaints()))
+        }
+        What::Gpu(options) => {
+            let scratch = options.scratch()?;
+            let figures = gpu::run(options.quick, scratch.path())?;
+            print(options, &figures, || gpu::table(&figures))?;
             Ok(complain(&figures.complaints()))
         }
         What::Child { task, result } => {

@@ -27,6 +27,7 @@ mod export_timelines;
 mod figures;
 mod foreign_made;
 mod formats;
+mod gpu_trace;
 mod hist;
 mod import_bad_input;
 mod import_chrome;

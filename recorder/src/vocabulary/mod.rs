@@ -41,7 +41,7 @@ pub use calls::{
 pub use correlation::{Correlated, CorrelationId};
 pub use device::{
     CommandBufferQueued, DeviceCopy, DeviceFill, DeviceSync, KernelCompiled, KernelCompleted,
-    KernelDispatched,
+    KernelDispatched, KernelUntimed,
 };
 pub use kind::{Given, Metric, Recorded};
 pub use label::Label;
@@ -111,6 +111,6 @@ metric_events! {
     Allocate, CacheAccess, CacheHit, CacheMiss, Call, CallException, Checkpoint, CircuitOpened,
     CommandBufferQueued, DatasetBatch, DatasetLoad, DeviceCopy, DeviceFill, DeviceMemory,
     DeviceSync, Evaluation, Inference, KernelCompiled, KernelCompleted, KernelDispatched,
-    KvCacheGrow, MemoryPhase, MemoryPool, PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release,
+    KernelUntimed, KvCacheGrow, MemoryPhase, MemoryPool, PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release,
     Serialize, TensorOp, TrainingEpoch, TrainingStep, WeightTensor, WorkerCrash,
 }
