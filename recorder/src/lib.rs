@@ -47,11 +47,14 @@
 //! | `exporters` | [`handlers`]: watching events as they happen |
 //! | `statistics` | [`statistics`]: rolling figures in process, and rows of them at an interval |
 //! | `tracing` | [`tracing`]: a subscriber and a layer for the spans of `tracing` |
+//! | `gpu` | [`gpu`]: what the profilers of GPU kernels share, for a backend of your own |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;
 mod error;
 mod fields;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "exporters")]
 pub mod handlers;
 mod macros;

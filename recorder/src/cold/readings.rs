@@ -30,6 +30,8 @@ pub(crate) fn take(shared: &Shared, with_peak: bool) {
     gauge!("recorder.fullest_ring", shared.fullest_ring.swap(0, Ordering::Relaxed));
     gauge!("recorder.full_slots", shared.most_full_slots.swap(0, Ordering::Relaxed));
     gauge!("recorder.bytes_written", shared.bytes.load(Ordering::Relaxed));
+    #[cfg(feature = "gpu")]
+    crate::gpu::take_readings();
 }
 
 struct Memory {

@@ -157,7 +157,9 @@ static GPU_LATENCY: AtomicBool = AtomicBool::new(true);
 
 /// Whether the recording wants to know how long a device's work took
 /// (`RINGSCOPE_GPU_LATENCY`). Ask before measuring that at a cost, such as a wait for the
-/// device after every kernel; what is recorded regardless is dropped.
+/// device after every kernel; what is recorded regardless is dropped. The profilers in `gpu`
+/// wait for nothing and record either way; with it, they may give each kernel a command buffer
+/// of its own.
 pub fn gpu_latency() -> bool {
     GPU_LATENCY.load(Ordering::Relaxed)
 }
@@ -197,6 +199,59 @@ pub(crate) fn record_work<const N: usize>(
         start: end.wrapping_sub(took),
         value: took,
         name,
+        track: work.queue.map_or(lane.track(), DeviceQueue::track),
+        link: work.link,
+        kind: work.kind,
+        status: Status::UNKNOWN,
+        depth: if work.queue.is_some() { 0 } else { lane.in_flight.depth().min(255) as u8 },
+        shape: Record::shape_of(0, ValueType::None),
+    };
+    let (fields, count) = keyed(keys, values);
+    with_links(current_request(), |links| lane.push_wide(record, &fields[..count], links));
+}
+
+/// Whether a piece of device work is to be recorded, decided once for its launch and all
+/// that follows from it: the number of its name.
+#[cfg(feature = "gpu")]
+#[inline]
+pub(crate) fn admit(site: &'static CallSite) -> Option<u32> {
+    admitted(site).map(|(_, name)| name)
+}
+
+/// Work that was admitted, with its times in ticks.
+#[cfg(feature = "gpu")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdmittedWork {
+    pub(crate) site: &'static CallSite,
+    /// What [`admit`] returned.
+    pub(crate) name: u32,
+    pub(crate) kind: Kind,
+    /// Without one it is on the thread's own track.
+    pub(crate) queue: Option<&'static DeviceQueue>,
+    pub(crate) start: u64,
+    pub(crate) took: u64,
+    pub(crate) link: u32,
+}
+
+/// Records work that was admitted, unless the recording has ended since.
+#[cfg(feature = "gpu")]
+pub(crate) fn record_admitted<const N: usize>(
+    work: AdmittedWork,
+    keys: &'static CallSite,
+    values: [Option<Value<'_>>; N],
+) {
+    if !is_on(work.site) {
+        return;
+    }
+    let lane = ring_pool::current();
+    // SAFETY: a lane that is not null lives for ever.
+    let lane = if lane.is_null() { ring_pool::attach() } else { Some(unsafe { &*lane }) };
+    let Some(lane) = lane else { return };
+    keys.intern_keys();
+    let record = Record {
+        start: work.start,
+        value: work.took,
+        name: work.name,
         track: work.queue.map_or(lane.track(), DeviceQueue::track),
         link: work.link,
         kind: work.kind,

@@ -83,3 +83,30 @@ pub(crate) fn record_work<const N: usize>(
     _: [Option<Value<'_>>; N],
 ) {
 }
+
+#[cfg(feature = "gpu")]
+#[inline(always)]
+pub(crate) fn admit(_: &'static CallSite) -> Option<u32> {
+    None
+}
+
+#[cfg(feature = "gpu")]
+#[allow(dead_code)] // filled in as if somebody looked
+pub(crate) struct AdmittedWork {
+    pub(crate) site: &'static CallSite,
+    pub(crate) name: u32,
+    pub(crate) kind: Kind,
+    pub(crate) queue: Option<&'static DeviceQueue>,
+    pub(crate) start: u64,
+    pub(crate) took: u64,
+    pub(crate) link: u32,
+}
+
+#[cfg(feature = "gpu")]
+#[inline(always)]
+pub(crate) fn record_admitted<const N: usize>(
+    _: AdmittedWork,
+    _: &'static CallSite,
+    _: [Option<Value<'_>>; N],
+) {
+}

@@ -49,6 +49,19 @@ metric_kind! {
     }
 }
 
+metric_kind! {
+    /// Work of a device of which no time is known: it failed, its device was lost, or it
+    /// had not completed when its profiler ended.
+    pub struct KernelUntimed<'a> = "kernel.untimed" {
+        /// Which device, or queue of one.
+        device: Label<'a> = "device",
+        /// How many pieces of work.
+        count: u64 = "count",
+        /// Why.
+        reason: Label<'a> = "reason",
+    }
+}
+
 /// What work without a name of its own is called.
 static UNNAMED: CallSite = CallSite::new("kernel", "", "", 0, &[]);
 static COPY: CallSite = CallSite::new("copy", "", "", 0, &[]);
@@ -269,7 +282,7 @@ device_work! {
         op = "op": Label<'a>,
         /// What ran it: `metal`, `cuda`, `wgpu`.
         backend = "backend": Label<'a>,
-        /// How its time was taken: `timestamps`, `command buffer`, `host`.
+        /// How its time was taken: `pass boundary`, `command buffer`, `submit to done`.
         source = "source": Label<'a>,
         /// The operation that it is an internal kernel of.
         parent = "parent": Label<'a>,

@@ -42,7 +42,7 @@ pub use calls::{
 pub use correlation::{Correlated, CorrelationId};
 pub use device::{
     CommandBufferQueued, DeviceCopy, DeviceFill, DeviceSync, KernelCompiled, KernelCompleted,
-    KernelDispatched,
+    KernelDispatched, KernelUntimed,
 };
 pub use device_state::{DeviceError, DeviceFound, DeviceState};
 pub use kind::{Given, Metric, Recorded};
@@ -112,7 +112,8 @@ macro_rules! metric_events {
 metric_events! {
     Allocate, CacheAccess, CacheHit, CacheMiss, Call, CallException, Checkpoint, CircuitOpened,
     CommandBufferQueued, DatasetBatch, DatasetLoad, DeviceCopy, DeviceError, DeviceFill,
-    DeviceFound, DeviceMemory, DeviceState, DeviceSync, Evaluation, Inference, KernelCompiled, KernelCompleted,
-    KernelDispatched, KvCacheGrow, MemoryPhase, MemoryPool, PoolCheckin, PoolCheckout, PoolDepth,
-    PoolSize, Release, Serialize, TensorOp, TrainingEpoch, TrainingStep, WeightTensor, WorkerCrash,
+    DeviceFound, DeviceMemory, DeviceState, DeviceSync, Evaluation, Inference, KernelCompiled,
+    KernelCompleted, KernelDispatched, KernelUntimed, KvCacheGrow, MemoryPhase, MemoryPool,
+    PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release, Serialize, TensorOp, TrainingEpoch,
+    TrainingStep, WeightTensor, WorkerCrash,
 }

@@ -17,6 +17,7 @@ mod file_trouble;
 mod flight_recorder;
 mod fork;
 mod full_disk;
+mod gpu;
 mod guards;
 mod hand_over;
 mod load;

@@ -27,6 +27,7 @@ fn everything() {
     completed.device(0).duration(40 * MICROSECOND).ago(MICROSECOND).record();
     let copy = DeviceCopy::new().queue(queue).bytes(4_096).direction("h2d").device(0);
     copy.duration(MICROSECOND).record();
+    KernelUntimed::new().device(0).count(2).reason("device lost").record();
     DeviceFill::new().queue(queue).bytes(64).device(0).duration(MICROSECOND).record();
     let found = DeviceFound::new().device("Apple M4").backend("metal").family("Apple 9");
     found.unified(true).total(1_u64 << 34).record();
@@ -116,7 +117,7 @@ fn every_name_and_key_is_in_the_document_and_every_name_of_the_document_is_recor
             assert!(names.contains(name), "{name} is documented and cannot be recorded");
         }
     }
-    assert_eq!(told.events.len(), 49, "{names:?}");
+    assert_eq!(told.events.len(), 50, "{names:?}");
 }
 
 #[test]

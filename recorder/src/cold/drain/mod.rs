@@ -308,6 +308,7 @@ impl Drain {
         let stored = self.write_names(now)
             && self.write_tracks(now)
             && self.write_clock_pair(now)
+            && self.write_device_pairs(now)
             && self.write_events(now);
         self.count_losses(now);
         let blocked = !(self.write_losses(now) && stored);

@@ -74,6 +74,20 @@ impl Drain {
         true
     }
 
+    /// Step 2 for devices' clocks. Returns false if there was no room.
+    pub(super) fn write_device_pairs(&mut self, now: u64) -> bool {
+        #[cfg(feature = "gpu")]
+        {
+            let pairs = crate::gpu::kept_pairs::take();
+            if !pairs.is_empty() {
+                let bytes = bytemuck::cast_slice(&pairs);
+                return self.write_bytes(BatchKind::ClockPairs, now, pairs.len() as u32, bytes);
+            }
+        }
+        let _ = now;
+        true
+    }
+
     /// Makes sure that the open slot describes the lane's track and has room for one event of any width.
     pub(super) fn describe_track(&mut self, index: usize, now: u64) -> bool {
         const WIDEST: usize = 1 + ringscope_format::MAX_SLOTS;

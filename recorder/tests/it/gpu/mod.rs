@@ -1,0 +1,4 @@
+//! Work of devices: what the backends share, tried with made-up faults, and the
+//! backends that can run here.
+
+mod submissions;
