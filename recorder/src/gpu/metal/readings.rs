@@ -23,7 +23,7 @@ use crate::{
     Name,
     gpu::{DeviceReader, GpuMemory},
     name,
-    vocabulary::{DeviceFound, DeviceState},
+    vocabulary::{DeviceFound, DeviceMemory, DeviceState},
 };
 
 /// Of so many readings, the first tells what the device is.
@@ -32,7 +32,7 @@ const FOUND_EVERY: u32 = 60;
 /// The readings of one device.
 #[derive(Debug)]
 pub(super) struct Readings {
-    memory: Arc<GpuMemory>,
+    memory: GpuMemory,
     _reader: Option<DeviceReader>,
     _machine: Option<Arc<DeviceReader>>,
 }
@@ -70,7 +70,7 @@ impl Readings {
 
     fn begin(device: &Device, name: &'static Name) -> Self {
         let limit = Some(device.recommendedMaxWorkingSetSize()).filter(|&bytes| bytes > 0);
-        let memory = Arc::new(GpuMemory::of(name.text(), limit));
+        let memory = GpuMemory::of(name.text(), limit);
         if cfg!(feature = "off") {
             return Self { memory, _reader: None, _machine: None };
         }
@@ -78,7 +78,6 @@ impl Readings {
             device: device.retain(),
             name,
             limit,
-            memory: Arc::clone(&memory),
             is_apple: is_of(device, MTLGPUFamily::Apple1),
             begun: Instant::now(),
             meter: PowerMeter::default(),
@@ -97,7 +96,6 @@ struct Reading {
     device: Retained<Device>,
     name: &'static Name,
     limit: Option<u64>,
-    memory: Arc<GpuMemory>,
     /// Made by Apple: the GPU whose energy the system counts.
     is_apple: bool,
     begun: Instant,
@@ -116,7 +114,9 @@ impl Reading {
             found.unified(is_unified(&self.device)).total(self.limit).record();
         }
         self.taken = self.taken.wrapping_add(1);
-        self.memory.snapshot(self.device.currentAllocatedSize() as u64, None);
+        // What is left of the limit is not free: other processes have theirs.
+        let allocated = self.device.currentAllocatedSize();
+        DeviceMemory::new().device(self.name).allocated(allocated).total(self.limit).record();
         let driver = system::accelerator_statistics(self.device.registryID()).unwrap_or_default();
         let joules = if self.is_apple { system::gpu_energy() } else { None };
         let watts = joules.and_then(|joules| self.meter.watts(self.begun.elapsed(), joules));
