@@ -305,16 +305,18 @@ pub(super) struct Failure {
     pub(super) reason: String,
 }
 
-/// Calls `handler` once when the command buffer is done, on a thread of Metal's.
-/// Returns whether it will: a buffer that was committed takes no handlers any more. The handler
-/// is dropped, uncalled, together with a buffer that is never committed.
+/// Whether handlers can still be added: not once it is committed.
+pub(super) fn takes_handlers(commands: &CommandBuffer) -> bool {
+    commands.status() < MTLCommandBufferStatus::Committed
+}
+
+/// Calls `handler` once when the command buffer is done, on a thread of Metal's. It is dropped,
+/// uncalled, together with a command buffer that is never committed. Only for one that
+/// [`takes_handlers`]: elsewhere Metal ends the process.
 pub(super) fn on_completion(
     commands: &CommandBuffer,
     handler: impl FnOnce(&Finished) + Send + 'static,
-) -> bool {
-    if commands.status() >= MTLCommandBufferStatus::Committed {
-        return false;
-    }
+) {
     let handler = Mutex::new(Some(handler));
     let block = RcBlock::new(move |commands: NonNull<CommandBuffer>| {
         let handler = handler.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -328,7 +330,6 @@ pub(super) fn on_completion(
     // called and dropped on any thread: the closure is `Send` and `'static` by
     // the bounds above, the mutex makes it `Sync`, and `CommandBuffer` is not captured.
     unsafe { commands.addCompletedHandler(RcBlock::as_ptr(&block)) };
-    true
 }
 
 fn finished(commands: &CommandBuffer) -> Finished {

@@ -72,7 +72,8 @@ impl CommandBufferWrapper for CommandBuffer {
 /// A command buffer whose work is profiled, while it is encoded.
 ///
 /// [`commit`](ProfiledCommands::commit) commits it. Dropped without that it is left to the caller,
-/// who can still commit it: scopes are then timed all the same.
+/// who can still commit it: scopes are then timed all the same. If the caller commits it before,
+/// its scopes are not timed, and counted as never submitted.
 #[must_use = "what is not committed never runs"]
 pub struct ProfiledCommands<W: CommandBufferWrapper = Retained<CommandBuffer>> {
     /// Until it ends.
@@ -201,21 +202,22 @@ impl<W: CommandBufferWrapper> ProfiledCommands<W> {
 
     /// Encoding has ended: adds the handler. Returns the number of the submission.
     fn add_handler(&mut self) -> Option<(Arc<Submissions>, u64)> {
-        let profiled = self.profiled.take()?;
-        if profiled.batch.is_empty() {
+        let Profiled { shared, batch, blocks, .. } = self.profiled.take()?;
+        if batch.is_empty() && blocks.is_empty() {
             return None;
         }
-        let shared = Arc::clone(&profiled.shared);
         shared.calibrate();
-        let id = profiled.batch.enter()?;
-        let blocks = profiled.blocks;
+        let id = if batch.is_empty() { None } else { batch.enter() };
+        let entered = id.map(|id| (Arc::clone(&shared.submissions), id));
         let ended = host_time::uptime();
-        let submissions = Arc::clone(&shared.submissions);
         let in_flight = InFlight { shared, id, blocks, ended, is_done: false };
-        let handler = move |finished: &Finished| in_flight.complete(finished);
-        // If it was committed already, the handler is dropped here, and counts it.
-        let added = calls::on_completion(self.command_buffer(), handler);
-        added.then_some((submissions, id))
+        let commands = self.command_buffer();
+        if !calls::takes_handlers(commands) {
+            in_flight.give_up();
+            return None;
+        }
+        calls::on_completion(commands, move |finished| in_flight.complete(finished));
+        entered
     }
 
     fn begin(
@@ -299,10 +301,12 @@ impl Begun {
     }
 }
 
-/// A command buffer that the device has, or will have.
+/// A command buffer that the device has, or will have. What it samples into stays
+/// alive, and is nobody else's, until it is done.
 struct InFlight {
     shared: Arc<Shared>,
-    id: u64,
+    /// `None` if nothing is to be recorded.
+    id: Option<u64>,
     blocks: Vec<Slots>,
     /// The host's clocks when encoding ended.
     ended: Pair,
@@ -314,22 +318,29 @@ impl InFlight {
     fn complete(mut self, finished: &Finished) {
         self.is_done = true;
         let (done, now) = (host_ticks(), host_time::uptime());
+        let Some(id) = self.id else { return };
         let submissions = &self.shared.submissions;
         if let Some(failure) = &finished.failure {
             self.shared.complain("command buffer", &failure.reason);
-            submissions.fail(self.id);
+            submissions.fail(id);
             if failure.device_lost {
                 submissions.lose_device();
             }
             return;
         }
         self.shared.calibrate();
-        self.record_queue(finished, now);
+        self.record_queue(id, finished, now);
         let samples = self.samples();
         let whole = host_time::whole(self.ended, now, finished.gpu_start, finished.gpu_end);
         let completion = Completion { done, samples: &samples, whole };
-        submissions
-            .complete(self.id, &completion, DeviceCounter::FULL, |device| self.shared.at(device));
+        submissions.complete(id, &completion, DeviceCounter::FULL, |device| self.shared.at(device));
+    }
+
+    /// The caller committed it before profiling had ended: nobody will tell when it is
+    /// done. What it samples into is never used again.
+    fn give_up(mut self) {
+        let (shared, blocks) = (Arc::clone(&self.shared), std::mem::take(&mut self.blocks));
+        std::mem::forget((shared, blocks));
     }
 
     /// All samples, in the order in which they were given out. What cannot be read is
@@ -347,8 +358,8 @@ impl InFlight {
     }
 
     /// How long it waited, and how long the system took to schedule it.
-    fn record_queue(&self, finished: &Finished, now: Pair) {
-        let submitted = self.shared.submissions.submitted_at(self.id);
+    fn record_queue(&self, id: u64, finished: &Finished, now: Pair) {
+        let submitted = self.shared.submissions.submitted_at(id);
         let submitted = submitted.and_then(|tick| host_time::uptime_at(self.ended, now, tick));
         let waited = host_time::uptime_ns(finished.gpu_start)
             .zip(submitted)
@@ -358,7 +369,7 @@ impl InFlight {
             .and_then(|(start, end)| end.checked_sub(start));
         CommandBufferQueued::new()
             .device(self.shared.name)
-            .buffer(self.id)
+            .buffer(id)
             .queue(waited.map(Duration::from_nanos))
             .schedule(scheduled.map(Duration::from_nanos))
             .record();
@@ -367,8 +378,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if !self.is_done {
-            self.shared.submissions.never_submitted(self.id);
+        if let Some(id) = self.id.filter(|_| !self.is_done) {
+            self.shared.submissions.never_submitted(id);
         }
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct Shared {
     pool: Arc<SlotPool>,
     /// By the number that the pool gives; `None` where Metal refused to make one.
     buffers: Vec<OnceLock<Option<SampleBuffer>>>,
+    /// Blocks of buffers that Metal did not make.
+    useless: Mutex<Vec<Slots>>,
     calibration: Mutex<Calibration>,
     timebase: Timebase,
     /// Nanoseconds in a tick of the device, where it says so.
@@ -122,6 +124,7 @@ impl Builder<'_> {
             submissions: Submissions::new(track, &BACKEND, self.most_in_flight),
             pool: SlotPool::new(BUFFER_SAMPLES, BLOCK, most),
             buffers: (0..most).map(|_| OnceLock::new()).collect(),
+            useless: Mutex::default(),
             calibration: Mutex::new(Calibration::new(HostRate::begin().ticks_per_ns())),
             timebase: calls::timebase(),
             tick_ns: calls::timestamp_frequency(&device).map(|hertz| 1e9 / hertz as f64),
@@ -270,8 +273,14 @@ impl Shared {
 
     /// A block of samples, and the buffer that it is in.
     pub(super) fn slots(&self) -> Option<Slots> {
-        // Where Metal makes no buffer, a further block of it is not asked for.
-        self.pool.take().filter(|slots| self.buffer(slots).is_some())
+        loop {
+            let slots = self.pool.take()?;
+            if self.buffer(&slots).is_some() {
+                return Some(slots);
+            }
+            // Kept from whoever asks next: Metal makes no buffer for it.
+            self.useless.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
+        }
     }
 
     /// The buffer of a block; made when it is first used.
