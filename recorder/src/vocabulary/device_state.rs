@@ -8,7 +8,7 @@ use crate::{
 };
 
 metric_kind! {
-    /// A device was found: what it is, once.
+    /// A device was found: what it is.
     pub struct DeviceFound<'a> = "device.found" {
         /// What it is called.
         device: Label<'a> = "device",

@@ -28,13 +28,13 @@ use objc2::{
     runtime::{NSObjectProtocol, ProtocolObject},
     sel,
 };
-use objc2_foundation::{NSRange, NSString};
+use objc2_foundation::{NSError, NSRange, NSString};
 use objc2_metal::{
     MTLBlitCommandEncoder, MTLBlitPassDescriptor, MTLCommandBuffer, MTLCommandBufferError,
-    MTLCommandBufferStatus, MTLCommonCounterSetTimestamp, MTLCommonCounterTimestamp,
-    MTLComputeCommandEncoder, MTLComputePassDescriptor, MTLCounter, MTLCounterSampleBuffer,
-    MTLCounterSampleBufferDescriptor, MTLCounterSamplingPoint, MTLCounterSet, MTLDevice,
-    MTLDispatchType, MTLStorageMode,
+    MTLCommandBufferErrorDomain, MTLCommandBufferStatus, MTLCommonCounterSetTimestamp,
+    MTLCommonCounterTimestamp, MTLComputeCommandEncoder, MTLComputePassDescriptor, MTLCounter,
+    MTLCounterSampleBuffer, MTLCounterSampleBufferDescriptor, MTLCounterSamplingPoint,
+    MTLCounterSet, MTLDevice, MTLDispatchType, MTLStorageMode,
 };
 
 use super::{abilities::Answers, host_time::Timebase};
@@ -321,10 +321,11 @@ pub(super) fn on_completion(
     let block = RcBlock::new(move |commands: NonNull<CommandBuffer>| {
         let handler = handler.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(handler) = handler else { return };
-        // SAFETY: Metal passes the buffer that is done and keeps it alive for the call.
-        let finished = finished(unsafe { commands.as_ref() });
         // A panic must not unwind into Metal. What it says was printed by the hook.
-        let _ = catch_unwind(AssertUnwindSafe(|| handler(&finished)));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: Metal passes the buffer that is done and keeps it alive for the call.
+            handler(&finished(unsafe { commands.as_ref() }));
+        }));
     });
     // SAFETY: the pointer is to a live block, which Metal copies (retains). It may be
     // called and dropped on any thread: the closure is `Send` and `'static` by
@@ -333,21 +334,26 @@ pub(super) fn on_completion(
 }
 
 fn finished(commands: &CommandBuffer) -> Finished {
-    let failure = (commands.status() == MTLCommandBufferStatus::Error).then(|| {
-        let error = commands.error();
-        let code = error.as_ref().map(|error| error.code() as usize);
-        let lost = [MTLCommandBufferError::DeviceRemoved, MTLCommandBufferError::AccessRevoked];
-        Failure {
-            device_lost: lost.iter().any(|lost| Some(lost.0) == code),
-            reason: error
-                .map_or_else(String::new, |error| error.localizedDescription().to_string()),
-        }
-    });
+    let failed = commands.status() == MTLCommandBufferStatus::Error;
     Finished {
         gpu_start: commands.GPUStartTime(),
         gpu_end: commands.GPUEndTime(),
         kernel_start: commands.kernelStartTime(),
         kernel_end: commands.kernelEndTime(),
-        failure,
+        failure: failed.then(|| failure(commands.error().as_deref())),
+    }
+}
+
+fn failure(error: Option<&NSError>) -> Failure {
+    let Some(error) = error else {
+        return Failure { device_lost: false, reason: String::new() };
+    };
+    // SAFETY: a constant of the framework: set when it is loaded, never changed.
+    let domain = unsafe { MTLCommandBufferErrorDomain };
+    let code = MTLCommandBufferError(error.code() as usize);
+    let lost = [MTLCommandBufferError::DeviceRemoved, MTLCommandBufferError::AccessRevoked];
+    Failure {
+        device_lost: *error.domain() == *domain && lost.contains(&code),
+        reason: error.localizedDescription().to_string(),
     }
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 ///
 /// Chips made of two dies have a channel for each, to be added up.
 pub(crate) fn gpu_joules(channel: &str, unit: &str, count: i64) -> Option<f64> {
-    // `GPU SRAM` and `GPU CS` are counted apart by some chips, and are not it.
+    // The parts of which it is the sum have channels too: `GPU0`, `GPU SRAM0`.
     let of_die = channel.rsplit_once('_').filter(|(die, _)| die.starts_with("DIE"));
     let part = of_die.map_or(channel, |(_, part)| part);
-    if part != "GPU Energy" && part != "GPU" {
+    if part != "GPU Energy" {
         return None;
     }
     let joules_each = match unit.trim() {
@@ -51,7 +51,6 @@ mod tests {
     fn energy_is_counted_in_the_unit_that_the_channel_names() {
         assert_eq!(gpu_joules("GPU Energy", "nJ", 2_000_000_000), Some(2.0));
         assert_eq!(gpu_joules("GPU Energy", "uJ", 3_000_000), Some(3.0));
-        assert_eq!(gpu_joules("GPU", "mJ", 4_000), Some(4.0));
         assert_eq!(gpu_joules("GPU Energy", " mJ ", 4_000), Some(4.0));
     }
 
@@ -62,8 +61,8 @@ mod tests {
     }
 
     #[test]
-    fn other_parts_of_the_chip_are_not_the_gpu() {
-        for channel in ["CPU Energy", "GPU SRAM", "GPU CS Energy", "ANE", "DRAM", "EACC_CPU0"] {
+    fn other_parts_of_the_chip_and_parts_of_the_gpu_are_not_counted() {
+        for channel in ["CPU Energy", "GPU0", "GPU SRAM0", "GPU CS Energy", "ANE", "EACC_CPU0"] {
             assert_eq!(gpu_joules(channel, "mJ", 1), None, "{channel}");
         }
     }
@@ -71,7 +70,7 @@ mod tests {
     #[test]
     fn each_die_of_a_chip_has_a_channel() {
         assert_eq!(gpu_joules("DIE_0_GPU Energy", "mJ", 1_000), Some(1.0));
-        assert_eq!(gpu_joules("DIE_1_GPU", "mJ", 1_000), Some(1.0));
+        assert_eq!(gpu_joules("DIE_1_GPU Energy", "mJ", 1_000), Some(1.0));
         assert_eq!(gpu_joules("DIE_1_CPU Energy", "mJ", 1_000), None);
     }
 

@@ -75,7 +75,7 @@
 //! - An encoder without commands samples nothing; its kernel has the time of the command buffer.
 //! - Handlers run on Metal's threads, which take a ring each for as long as they live.
 //! - The driver's statistics and the energy model are not documented by Apple. They are of the whole
-//!   device, not of this process.
+//!   device, not of this process, and its utilisation is a coarse one.
 //! - The host's clocks part when the machine sleeps; work that was in flight then has times that
 //!   are not believed, or stretched.
 //! - Render passes and Metal 4's command buffers are not profiled.

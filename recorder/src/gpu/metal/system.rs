@@ -65,8 +65,8 @@ impl Drop for Entry {
 /// What the driver says of the device with this `registryID`. Where that entry says
 /// nothing and there is one accelerator only, it is that one's.
 pub(super) fn accelerator_statistics(registry_id: u64) -> Option<AcceleratorStatistics> {
-    // SAFETY: takes a number, gives a dictionary of its own; and the next call takes one
-    // of the keys and values that it wants. A mutable dictionary is a dictionary.
+    // SAFETY: the first gives away a dictionary that says what to look for, which is what the
+    // second takes, and releases. A mutable dictionary is a dictionary.
     let own = unsafe {
         let matching = IORegistryEntryIDMatching(registry_id)?;
         let matching = CFRetained::cast_unchecked::<CFDictionary>(matching);
@@ -77,8 +77,7 @@ pub(super) fn accelerator_statistics(registry_id: u64) -> Option<AcceleratorStat
 
 fn only_accelerator() -> Option<AcceleratorStatistics> {
     let mut iterator = 0;
-    // SAFETY: the name is a C string; the dictionary is of the kind that the next call takes,
-    // which writes the iterator to a local.
+    // SAFETY: as above; the name is a C string, and the iterator is written to a local.
     let result = unsafe {
         let matching = IOServiceMatching(c"IOAccelerator".as_ptr())?;
         let matching = CFRetained::cast_unchecked::<CFDictionary>(matching);
