@@ -91,6 +91,8 @@ mod calibration;
 mod energy;
 #[cfg(any(test, target_os = "macos"))]
 mod host_time;
+#[cfg(test)]
+mod made_up_device;
 #[cfg(any(test, target_os = "macos"))]
 mod sharing;
 
