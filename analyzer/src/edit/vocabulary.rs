@@ -2,7 +2,7 @@
 //! trace may have them. They are those of `format-spec/VOCABULARY.md`.
 
 /// Names of events.
-const NAMES: [&str; 42] = [
+const NAMES: [&str; 43] = [
     "cache.access",
     "cache.hit",
     "cache.miss",
@@ -26,6 +26,7 @@ const NAMES: [&str; 42] = [
     "evaluation",
     "inference",
     "kernel.compiled",
+    "kernel.untimed",
     "kv_cache.grow",
     "memory.allocate",
     "memory.device",
