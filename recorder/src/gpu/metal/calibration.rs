@@ -1,6 +1,6 @@
 //! When both clocks are read, and what their pairs make of a device's timestamps.
 //!
-//! A pair costs a call into the driver, tens of microseconds, so not every command
+//! A pair costs a call into the driver, which others have found to be slow, so not every command
 //! buffer can have two of its own. What a time needs is a pair before and one after that are not
 //! too close: over a short base the error of a pair becomes an error of the rate. So a
 //! pair is taken at every commit and completion until the base is [`BASE_NS`] long, and from

@@ -76,8 +76,7 @@ fn line(first: Pair, last: Pair) -> ClockMap {
 /// Two clocks were read at once, by `sampleTimestamps:` between two readings of
 /// [`uptime`]: the pair of the recorder's counter and the device's.
 ///
-/// The call takes tens of microseconds; `cpu` says at which of them the device's clock was
-/// read. If it makes no sense in any unit, the whole call is the answer.
+/// The call may take long; `cpu` says at which moment of it the device's clock was read. If it makes no sense in any unit, the whole call is the answer.
 pub(crate) fn device_pair(
     before: Pair,
     (cpu, gpu): (u64, u64),

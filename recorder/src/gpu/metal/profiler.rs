@@ -105,8 +105,8 @@ impl Builder<'_> {
         self
     }
 
-    /// Makes it. Takes about a millisecond: the device is asked what it can sample, and its
-    /// clock is read.
+    /// Makes it: asks the device what it can sample and reads its clock, and measures the
+    /// host's for a fifth of a millisecond.
     pub fn start(self) -> GpuProfiler {
         static QUEUES: AtomicU64 = AtomicU64::new(0);
         let device = self.queue.device();
