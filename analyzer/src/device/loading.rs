@@ -130,10 +130,11 @@ impl Visitor for Kinds<'_> {
 
 /// Keys of fields that say something about work of devices, as VOCABULARY.md
 /// has them.
-const KEYS: [(&str, Field); 13] = [
+const KEYS: [(&str, Field); 14] = [
     ("device", Field::Device),
     ("device_id", Field::Device),
     ("bytes", Field::Bytes),
+    ("queue", Field::Queue),
     ("groups", Field::Grid(None)),
     ("grid", Field::Grid(None)),
     ("grid_x", Field::Grid(Some(0))),
@@ -153,6 +154,7 @@ struct Keys(HashMap<u32, Field>);
 enum Field {
     Device,
     Bytes,
+    Queue,
     Grid(Option<usize>),
     Block(Option<usize>),
 }
@@ -169,6 +171,8 @@ impl Keys {
 struct Details {
     device: Option<String>,
     bytes: Option<u64>,
+    /// From its submission to its begin, in ticks.
+    delay: Option<u64>,
     shape: Shape,
 }
 
@@ -184,6 +188,12 @@ impl Details {
                 None => {}
                 Some(Field::Device) => details.device = Some(text(&value, names)),
                 Some(Field::Bytes) => details.bytes = number(&value),
+                Some(Field::Queue) => {
+                    // Other profilers' queues are numbers and names.
+                    if let OwnedValue::Ticks(delay) = value {
+                        details.delay = Some(delay);
+                    }
+                }
                 Some(Field::Grid(None)) => details.shape.grid = sides(&text(&value, names)),
                 Some(Field::Block(None)) => details.shape.block = sides(&text(&value, names)),
                 Some(Field::Grid(Some(axis))) => grid[*axis] = number(&value),
@@ -307,7 +317,7 @@ impl Visitor for Collector<'_> {
             let work = Work {
                 start: record.start,
                 duration,
-                launch: None,
+                launch: details.delay.map(|delay| record.start.saturating_sub(delay)),
                 bytes: details.bytes,
                 queue: self.places.number((trace, record.track, details.device)),
                 name: loaded.name_index(record.name),
@@ -363,7 +373,9 @@ fn join(traces: &Traces, workers: Vec<Collector<'_>>) -> DeviceWork {
         .map(|(mut work, link)| {
             work.queue = place_of[work.queue as usize];
             let trace = all.queues[work.queue as usize].trace as u32;
-            work.launch = launch_of(&launches, trace, link, work.start);
+            // Work that was encoded and submitted later could not have begun before that.
+            let launch = || launch_of(&launches, trace, link, work.start);
+            work.launch = work.launch.or_else(launch);
             work
         })
         .collect();

@@ -37,7 +37,7 @@ pub struct Work {
     pub start: u64,
     /// How long it took; 0 if the counter ran backwards.
     pub duration: u64,
-    /// When the call that launched it started, if that is known.
+    /// When it was submitted, else when the call that launched it started, if that is known.
     pub launch: Option<u64>,
     /// Bytes moved or set, if that is known.
     pub bytes: Option<u64>,
@@ -57,7 +57,7 @@ impl Work {
         self.start.saturating_add(self.duration)
     }
 
-    /// From the start of the launch to its own. Negative if the clocks of host and
+    /// From its submission, or the start of its launch, to its own start. Negative if the clocks of host and
     /// device disagree.
     pub fn queue_delay(&self) -> Option<i64> {
         self.launch.map(|launch| self.start.wrapping_sub(launch) as i64)

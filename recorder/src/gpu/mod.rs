@@ -37,6 +37,8 @@ mod sample;
 mod slot_pool;
 mod source;
 mod submissions;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 
 pub use calibration::keep_pair;
 #[cfg(not(feature = "off"))]

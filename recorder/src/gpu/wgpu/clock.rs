@@ -1,0 +1,134 @@
+//! The device's clock on the host's, from what is known of submissions.
+
+use std::time::{Duration, Instant};
+
+use ::wgpu::{
+    BufferDescriptor, BufferUsages, ComputePassDescriptor, ComputePassTimestampWrites, Device,
+    MapMode, PollType, QUERY_SIZE, QuerySetDescriptor, QueryType, Queue,
+};
+
+use crate::{
+    DeviceQueue,
+    gpu::{Bracket, ClockBounds, DeviceCounter, HostRate, Moment, Sample, host_ticks, keep_pair},
+};
+
+/// wgpu does not say how many bits count.
+pub(super) const COUNTER: DeviceCounter = DeviceCounter::FULL;
+/// Empty passes at the start. The first of them include what a driver puts off.
+const ROUNDS: u32 = 12;
+/// A device that takes longer for an empty pass is not waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the trace keeps a pair, and the rate is measured anew.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct DeviceClock {
+    bounds: ClockBounds,
+    host: HostRate,
+    /// Length of the device's tick.
+    period_ns: f64,
+    line: &'static DeviceQueue,
+    last_kept: Instant,
+}
+
+impl DeviceClock {
+    pub(super) fn new(queue: &Queue, line: &'static DeviceQueue) -> Self {
+        let host = HostRate::begin();
+        let period_ns = f64::from(queue.get_timestamp_period());
+        let bounds = ClockBounds::new(COUNTER, host.ticks_per_ns() * period_ns);
+        Self { bounds, host, period_ns, line, last_kept: Instant::now() }
+    }
+
+    /// When the device's counter said this.
+    pub(super) fn at(&self, device: u64) -> Option<Moment> {
+        self.bounds.at(device)
+    }
+
+    pub(super) fn jumps(&self) -> u32 {
+        self.bounds.jumps()
+    }
+
+    /// Learns from the samples of a command buffer that ran between these ticks.
+    pub(super) fn learn(&mut self, submitted: u64, done: u64, samples: &[u64]) {
+        let pairs = samples.chunks_exact(2).map(|pair| Sample { start: pair[0], end: pair[1] });
+        let mut believed = pairs.filter_map(|sample| sample.believed(COUNTER).ok());
+        let Some(first) = believed.next() else { return };
+        let whole = believed.fold(first, |whole, next| Sample {
+            start: if is_before(next.start, whole.start) { next.start } else { whole.start },
+            end: if is_before(whole.end, next.end) { next.end } else { whole.end },
+        });
+        self.bounds.narrow(Bracket {
+            not_before: submitted,
+            start: whole.start,
+            end: whole.end,
+            not_after: done,
+        });
+        if self.last_kept.elapsed() >= KEEP_EVERY {
+            self.bounds.set_rate(self.host.ticks_per_ns() * self.period_ns);
+            self.keep();
+        }
+    }
+
+    /// Keeps what is known now in the trace.
+    pub(super) fn keep(&mut self) {
+        self.last_kept = Instant::now();
+        if let Some(pair) = self.bounds.pair() {
+            keep_pair(self.line, pair, Some(self.period_ns));
+        }
+    }
+
+    /// Learns from empty passes; waits for each of them.
+    pub(super) fn calibrate(&mut self, device: &Device, queue: &Queue) {
+        let label = Some("ringscope");
+        let set = QuerySetDescriptor { label, ty: QueryType::Timestamp, count: 2 };
+        let set = device.create_query_set(&set);
+        let size = u64::from(2 * QUERY_SIZE);
+        let buffer = |usage| {
+            device.create_buffer(&BufferDescriptor {
+                label,
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let resolved = buffer(BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC);
+        let readback = buffer(BufferUsages::COPY_DST | BufferUsages::MAP_READ);
+        for _ in 0..ROUNDS {
+            let mut encoder = device.create_command_encoder(&Default::default());
+            drop(encoder.begin_compute_pass(&ComputePassDescriptor {
+                label,
+                timestamp_writes: Some(ComputePassTimestampWrites {
+                    query_set: &set,
+                    beginning_of_pass_write_index: Some(0),
+                    end_of_pass_write_index: Some(1),
+                }),
+            }));
+            encoder.resolve_query_set(&set, 0..2, &resolved, 0);
+            encoder.copy_buffer_to_buffer(&resolved, 0, &readback, 0, size);
+            let commands = encoder.finish();
+            let submitted = host_ticks();
+            let submission_index = Some(queue.submit([commands]));
+            let waited = device.poll(PollType::Wait { submission_index, timeout: Some(PATIENCE) });
+            let done = host_ticks();
+            readback.map_async(MapMode::Read, .., |_| {});
+            if waited.is_err() || device.poll(PollType::Poll).is_err() {
+                return;
+            }
+            let Ok(view) = readback.get_mapped_range(..) else { return };
+            let samples: Vec<u64> = words(&view).collect();
+            drop(view);
+            readback.unmap();
+            self.learn(submitted, done, &samples);
+        }
+        self.keep();
+    }
+}
+
+fn is_before(a: u64, b: u64) -> bool {
+    COUNTER.between(a, b) > 0
+}
+
+/// The numbers in the bytes of a buffer, whatever its alignment is.
+pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+}

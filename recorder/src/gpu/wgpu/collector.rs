@@ -1,0 +1,224 @@
+//! From a callback of wgpu to records, off the program's threads.
+//!
+//! Callbacks run on whichever thread polls, the program's included, so they note the
+//! time and no more. What they noted is worked off by the helper, or by who calls the profiler.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use ::wgpu::{Buffer, Device, PollType};
+
+use super::{
+    clock::{COUNTER, DeviceClock, words},
+    query_sets::QuerySets,
+};
+use crate::gpu::{Completion, Slots, Submissions, host_ticks};
+
+/// Between two looks at the device while work is in flight: at first, and at most when
+/// nothing comes.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(2));
+
+/// What is in flight, and what has come back. Callbacks hold it, and nothing of the device.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    pub(super) submissions: Arc<Submissions>,
+    pending: Mutex<HashMap<u64, Pending>>,
+    done: Mutex<Vec<Done>>,
+    /// The helper, if there is one, and whether it sleeps until it is woken.
+    helper: OnceLock<Thread>,
+    asleep: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// What a command buffer holds until its samples were read.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) blocks: Vec<Slots>,
+    pub(super) readback: Option<Buffer>,
+    /// Samples in it.
+    pub(super) samples: usize,
+}
+
+#[derive(Debug)]
+struct Done {
+    id: u64,
+    tick: u64,
+    is_ok: bool,
+}
+
+/// The callback of one command buffer. Dropped without having been called, the command
+/// buffer was never submitted.
+pub(super) struct Notice {
+    id: u64,
+    inbox: Arc<Inbox>,
+    was_called: bool,
+}
+
+impl Notice {
+    pub(super) fn new(id: u64, inbox: &Arc<Inbox>) -> Self {
+        Self { id, inbox: Arc::clone(inbox), was_called: false }
+    }
+
+    pub(super) fn call(mut self, is_ok: bool) {
+        self.was_called = true;
+        let done = Done { id: self.id, tick: host_ticks(), is_ok };
+        lock(&self.inbox.done).push(done);
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        if !self.was_called {
+            self.inbox.submissions.never_submitted(self.id);
+            self.inbox.forget(self.id);
+        }
+    }
+}
+
+impl Inbox {
+    pub(super) fn new(submissions: Arc<Submissions>) -> Arc<Self> {
+        Arc::new(Self {
+            submissions,
+            pending: Mutex::default(),
+            done: Mutex::default(),
+            helper: OnceLock::new(),
+            asleep: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn expect(&self, id: u64, pending: Pending) {
+        lock(&self.pending).insert(id, pending);
+    }
+
+    fn forget(&self, id: u64) {
+        let forgotten = lock(&self.pending).remove(&id);
+        drop(forgotten);
+    }
+
+    /// Something is in flight: the helper should look.
+    pub(super) fn wake(&self) {
+        // With the store in `Collector::run`: either this sees that it sleeps, or it sees
+        // what is in flight.
+        if self.asleep.swap(false, Ordering::SeqCst)
+            && let Some(helper) = self.helper.get()
+        {
+            helper.unpark();
+        }
+    }
+
+    /// Ends the helper and lets go of everything that is in flight.
+    pub(super) fn close(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.asleep.store(false, Ordering::SeqCst);
+        if let Some(helper) = self.helper.get() {
+            helper.unpark();
+        }
+        self.submissions.close();
+        let forgotten = std::mem::take(&mut *lock(&self.pending));
+        drop(forgotten);
+    }
+}
+
+/// Works off what has come back.
+#[derive(Debug)]
+pub(super) struct Collector {
+    pub(super) device: Device,
+    pub(super) query_sets: QuerySets,
+    pub(super) clock: Mutex<DeviceClock>,
+    pub(super) inbox: Arc<Inbox>,
+}
+
+impl Collector {
+    /// Looks once, without waiting, and records what has completed. Returns whether
+    /// anything had.
+    pub(super) fn look(&self) -> bool {
+        if self.device.poll(PollType::Poll).is_err() {
+            self.lose_device();
+        }
+        let done = std::mem::take(&mut *lock(&self.inbox.done));
+        for done in &done {
+            let pending = lock(&self.inbox.pending).remove(&done.id);
+            match (done.is_ok, pending) {
+                (true, pending) => self.record(done, pending),
+                // Our own buffers are never destroyed: if one cannot be mapped, the device is gone.
+                (false, _) => self.lose_device(),
+            }
+        }
+        !done.is_empty()
+    }
+
+    pub(super) fn lose_device(&self) {
+        self.inbox.submissions.lose_device();
+        let forgotten = std::mem::take(&mut *lock(&self.inbox.pending));
+        drop(forgotten);
+    }
+
+    fn record(&self, done: &Done, pending: Option<Pending>) {
+        let mut samples: Vec<u64> = Vec::new();
+        let mut held = None;
+        if let Some(Pending { blocks, readback: Some(readback), samples: count }) = pending {
+            if let Ok(view) = readback.get_mapped_range(..) {
+                samples.extend(words(&view).take(count));
+            }
+            readback.unmap();
+            held = Some((blocks, readback));
+        }
+        let submissions = &self.inbox.submissions;
+        let mut clock = lock(&self.clock);
+        if let Some(submitted) = submissions.submitted_at(done.id) {
+            clock.learn(submitted, done.tick, &samples);
+        }
+        let completion = Completion { done: done.tick, samples: &samples, whole: None };
+        submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
+        drop(clock);
+        if let Some((blocks, readback)) = held {
+            self.query_sets.give_back(readback);
+            drop(blocks);
+        }
+    }
+
+    /// Looks until nothing is in flight or the time is up. Returns whether nothing is.
+    pub(super) fn look_until(&self, deadline: Instant) -> bool {
+        loop {
+            self.look();
+            if self.inbox.submissions.in_flight() == 0 {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(PAUSE.0);
+        }
+    }
+
+    /// The helper: looks while something is in flight, until the profiler ends.
+    pub(super) fn run(&self) {
+        let _ = self.inbox.helper.set(thread::current());
+        let mut pause = PAUSE.0;
+        while !self.inbox.stop.load(Ordering::SeqCst) {
+            if self.inbox.submissions.in_flight() == 0 {
+                self.inbox.asleep.store(true, Ordering::SeqCst);
+                if self.inbox.submissions.in_flight() == 0 {
+                    thread::park();
+                }
+                self.inbox.asleep.store(false, Ordering::SeqCst);
+                pause = PAUSE.0;
+                continue;
+            }
+            pause = if self.look() { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+            thread::sleep(pause);
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,222 @@
+//! The front door of the backend.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ::wgpu::{CommandEncoderDescriptor, Device, Features, Queue, SubmissionIndex};
+
+use super::{
+    CommandBufferWrapper, Polling,
+    clock::DeviceClock,
+    collector::{Collector, Inbox, lock},
+    encoder::{ProfiledBuffer, ProfiledEncoder},
+    query_sets::QuerySets,
+};
+use crate::{
+    DeviceQueue, Name,
+    gpu::{Abilities, DeviceReader, GpuMemory, GpuReport, MOST_IN_FLIGHT, Submissions, host_ticks},
+};
+
+static BACKEND: Name = Name::new("wgpu");
+/// Query sets of 4,096 timestamps each: with 16 scopes in a command buffer, enough for 2,048.
+const QUERY_SETS: u32 = 16;
+
+/// Records the kernels of one queue of wgpu; see the [module](super::wgpu).
+///
+/// Dropped, it gives up what is in flight, which is counted in the trace; [`GpuProfiler::finish`]
+/// waits for it.
+pub struct GpuProfiler {
+    collector: Arc<Collector>,
+    queue: Queue,
+    abilities: Abilities,
+    memory: Arc<GpuMemory>,
+    _reader: DeviceReader,
+}
+
+/// Sets up a [`GpuProfiler`].
+#[derive(Debug)]
+pub struct Builder<'a> {
+    device: &'a Device,
+    queue: &'a Queue,
+    number: u32,
+    most_in_flight: usize,
+    query_sets: u32,
+    polling: Polling,
+}
+
+impl Builder<'_> {
+    /// The device's number, by which reports tell devices apart; 0 if nothing is said.
+    pub fn device_number(mut self, number: u32) -> Self {
+        self.number = number;
+        self
+    }
+
+    /// Command buffers in flight at most; further ones are not profiled, and counted.
+    pub fn most_in_flight(mut self, most: usize) -> Self {
+        self.most_in_flight = most.max(1);
+        self
+    }
+
+    /// Query sets of 4,096 timestamps at most. When all are taken, scopes have the time of
+    /// their command buffer.
+    pub fn most_query_sets(mut self, most: u32) -> Self {
+        self.query_sets = most.max(1);
+        self
+    }
+
+    /// Who polls.
+    pub fn polling(mut self, polling: Polling) -> Self {
+        self.polling = polling;
+        self
+    }
+
+    /// Makes it. Waits for a few empty passes, to learn how the device's clock stands
+    /// to the host's.
+    pub fn start(self) -> GpuProfiler {
+        let Self { device, queue, number, most_in_flight, query_sets, polling } = self;
+        let adapter = device.adapter_info().name;
+        let line = DeviceQueue::named(format!("GPU {number} {adapter}").trim_end());
+        let features = device.features();
+        let abilities = Abilities {
+            pass_boundary: features.contains(Features::TIMESTAMP_QUERY),
+            inside_pass: features.contains(Features::TIMESTAMP_QUERY_INSIDE_PASSES),
+            inside_encoder: features.contains(Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
+            ..Abilities::default()
+        };
+        let mut clock = DeviceClock::new(queue, line);
+        if abilities.pass_boundary {
+            clock.calibrate(device, queue);
+        }
+        let inbox = Inbox::new(Submissions::new(line, &BACKEND, most_in_flight));
+        let collector = Arc::new(Collector {
+            device: device.clone(),
+            query_sets: QuerySets::new(device, query_sets),
+            clock: Mutex::new(clock),
+            inbox,
+        });
+        if polling == Polling::Helper {
+            let helper = Arc::clone(&collector);
+            let thread = thread::Builder::new().name("ringscope-gpu".to_owned());
+            // Without one, who calls the profiler polls.
+            let _ = thread.spawn(move || helper.run());
+        }
+        let memory = Arc::new(GpuMemory::of(&number.to_string(), None));
+        let (read, allocator) = (Arc::clone(&memory), device.clone());
+        let reader = DeviceReader::register(move || {
+            if let Some(report) = allocator.generate_allocator_report() {
+                read.snapshot(report.total_allocated_bytes, Some(report.total_reserved_bytes));
+            }
+        });
+        GpuProfiler { collector, queue: queue.clone(), abilities, memory, _reader: reader }
+    }
+}
+
+impl GpuProfiler {
+    /// A profiler with the usual settings; see [`Builder::start`].
+    pub fn new(device: &Device, queue: &Queue) -> Self {
+        Self::builder(device, queue).start()
+    }
+
+    /// Sets one up.
+    pub fn builder<'a>(device: &'a Device, queue: &'a Queue) -> Builder<'a> {
+        Builder {
+            device,
+            queue,
+            number: 0,
+            most_in_flight: MOST_IN_FLIGHT,
+            query_sets: QUERY_SETS,
+            polling: Polling::default(),
+        }
+    }
+
+    /// Makes an encoder whose scopes are recorded. `label` is for wgpu's own messages.
+    pub fn encoder(&self, label: &str) -> ProfiledEncoder {
+        let descriptor = CommandEncoderDescriptor { label: Some(label) };
+        self.attach(self.collector.device.create_command_encoder(&descriptor))
+    }
+
+    /// The same for an encoder that is already there, or for something of your own that
+    /// holds one; also by reference. What was encoded before has no scopes.
+    pub fn attach<W: CommandBufferWrapper>(&self, wrapper: W) -> ProfiledEncoder<W> {
+        ProfiledEncoder::new(wrapper, Arc::clone(&self.collector), self.abilities)
+    }
+
+    /// Submits command buffers, profiled ones and others. Those of a profiler may be submitted
+    /// without it as well ([`ProfiledBuffer::into_inner`]); their queue delay
+    /// then counts from the end of their encoding.
+    pub fn submit<B: Into<ProfiledBuffer>>(
+        &self,
+        buffers: impl IntoIterator<Item = B>,
+    ) -> SubmissionIndex {
+        let buffers: Vec<ProfiledBuffer> = buffers.into_iter().map(Into::into).collect();
+        let now = host_ticks();
+        for id in buffers.iter().filter_map(|buffer| buffer.id) {
+            self.collector.inbox.submissions.submitted(id, now);
+        }
+        let index = self.queue.submit(buffers.into_iter().map(ProfiledBuffer::into_inner));
+        self.collector.inbox.wake();
+        index
+    }
+
+    /// Looks once for work that is done and records it, without waiting. With
+    /// [`Polling::Caller`], call it now and then.
+    pub fn poll(&self) {
+        self.collector.look();
+    }
+
+    /// Waits until nothing is in flight, or for so long. Returns whether nothing is.
+    pub fn flush(&self, at_most: Duration) -> bool {
+        self.collector.look_until(Instant::now() + at_most)
+    }
+
+    /// Waits as [`flush`](Self::flush) does, gives up the rest, and says what was done.
+    pub fn finish(self, at_most: Duration) -> GpuReport {
+        self.flush(at_most);
+        lock(&self.collector.clock).keep();
+        self.collector.inbox.close();
+        self.report()
+    }
+
+    /// Tells it that the device is lost, for a program that has a callback for that. Without
+    /// it, it is noticed when something in flight fails.
+    pub fn device_lost(&self) {
+        self.collector.lose_device();
+    }
+
+    /// The device's memory: hooks for allocations. What wgpu's allocator has in use is read
+    /// with the recorder's readings, where the backend tells.
+    pub fn memory(&self) -> &GpuMemory {
+        &self.memory
+    }
+
+    /// What the device can sample.
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// What was done so far, and what could not be.
+    pub fn report(&self) -> GpuReport {
+        GpuReport {
+            no_slot: self.collector.query_sets.exhausted(),
+            clock_jumps: u64::from(lock(&self.collector.clock).jumps()),
+            ..self.collector.inbox.submissions.report()
+        }
+    }
+}
+
+impl Drop for GpuProfiler {
+    fn drop(&mut self) {
+        self.collector.look();
+        self.collector.inbox.close();
+    }
+}
+
+impl fmt::Debug for GpuProfiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GpuProfiler").field("report", &self.report()).finish_non_exhaustive()
+    }
+}
