@@ -50,6 +50,7 @@
 //! | `tracing` | [`tracing`]: a subscriber and a layer for the spans of `tracing` |
 //! | `gpu` | [`gpu`]: what the profilers of GPU kernels share, for a backend of your own |
 //! | `wgpu` | [`gpu::wgpu`]: kernels of wgpu, with the device's own times |
+//! | `metal` | `gpu::metal`: a profiler of Metal's command queues, on macOS |
 //! | `off` | nothing: every macro and call compiles to nothing |
 
 mod config;

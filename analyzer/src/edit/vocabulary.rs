@@ -2,7 +2,7 @@
 //! trace may have them. They are those of `format-spec/VOCABULARY.md`.
 
 /// Names of events.
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 43] = [
     "cache.access",
     "cache.hit",
     "cache.miss",
@@ -13,10 +13,20 @@ const NAMES: [&str; 33] = [
     "command_buffer.queued",
     "dataset.batch",
     "dataset.load",
+    "device.error",
+    "device.found",
+    "device.in_use_bytes",
+    "device.low_power",
+    "device.power_watts",
+    "device.resets",
     "device.sync",
+    "device.temperature_celsius",
+    "device.thermal_state",
+    "device.utilization_percent",
     "evaluation",
     "inference",
     "kernel.compiled",
+    "kernel.untimed",
     "kv_cache.grow",
     "memory.allocate",
     "memory.device",

@@ -76,10 +76,11 @@ fn step(profiler: &GpuProfiler, work: &Pipeline, label: &str) {
         let [x, y, z] = kernel.groups;
         pass.dispatch_workgroups(x, y, z);
     }
-    let mut copy = encoder.profile_blit("read back");
-    copy.copy_buffer_to_buffer(&work.result, 0, &work.readback, 0, work.readback.size());
-    copy.set_bytes(work.readback.size());
-    copy.set_direction(Direction::DeviceToHost);
-    drop(copy);
+    {
+        let mut copy = encoder.profile_blit("read back");
+        copy.copy_buffer_to_buffer(&work.result, 0, &work.readback, 0, work.readback.size());
+        copy.set_bytes(work.readback.size());
+        copy.set_direction(Direction::DeviceToHost);
+    }
     profiler.submit([encoder.finish()]);
 }

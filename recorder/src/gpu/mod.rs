@@ -28,6 +28,8 @@ mod clock_map;
 mod counter;
 mod host_clock;
 mod memory;
+#[cfg(feature = "metal")]
+pub mod metal;
 mod readers;
 mod recording;
 mod report;

@@ -126,6 +126,19 @@ impl Interval {
         let start = self.start.clamp(submitted, done - length);
         Ok(Self { start, end: start + length, error: self.error })
     }
+
+    /// The interval, if it lies within that of its command buffer as far as the errors of
+    /// both allow. It is not moved: which of the two is off is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejection::Outside`] if their errors do not explain where it lies.
+    pub fn within(self, whole: Self) -> Result<Self, Rejection> {
+        let error = self.error.saturating_add(whole.error);
+        let early = whole.start.saturating_sub(self.start);
+        let late = self.end.saturating_sub(whole.end);
+        if early > error || late > error { Err(Rejection::Outside) } else { Ok(self) }
+    }
 }
 
 #[cfg(test)]
@@ -175,5 +188,16 @@ mod tests {
             work.between(1_005, 1_995),
             Ok(Interval { start: 1_005, end: 1_995, error: 10 })
         );
+    }
+
+    #[test]
+    fn work_outside_of_its_command_buffer_is_refused() {
+        let whole = Interval { start: 1_000, end: 2_000, error: 5 };
+        let work = |start, end| Interval { start, end, error: 10 };
+        assert_eq!(work(1_200, 1_300).within(whole), Ok(work(1_200, 1_300)));
+        assert_eq!(work(985, 2_015).within(whole), Ok(work(985, 2_015)), "what errors explain");
+        assert_eq!(work(984, 1_300).within(whole), Err(Rejection::Outside));
+        assert_eq!(work(1_200, 2_016).within(whole), Err(Rejection::Outside));
+        assert_eq!(work(500, 600).within(whole), Err(Rejection::Outside), "left from before");
     }
 }

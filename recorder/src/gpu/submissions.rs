@@ -293,7 +293,8 @@ fn believe(
     let (Some(start), Some(end)) = (at(sample.start), at(sample.end)) else {
         return Err(Rejection::NoClock);
     };
-    Interval::mapped(start, end).between(submitted, completion.done)
+    let interval = Interval::mapped(start, end).between(submitted, completion.done)?;
+    completion.whole.map_or(Ok(interval), |whole| interval.within(whole))
 }
 
 impl Batch {

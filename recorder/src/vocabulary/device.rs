@@ -44,6 +44,8 @@ metric_kind! {
         buffer: Label<'a> = "buffer",
         /// From commit to the begin of its work.
         queue: Duration = "queue_ns",
+        /// The system's own work of scheduling it.
+        schedule: Duration = "schedule_ns",
     }
 }
 

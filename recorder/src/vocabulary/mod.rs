@@ -27,6 +27,7 @@ mod caches;
 mod calls;
 mod correlation;
 mod device;
+mod device_state;
 mod kind;
 mod label;
 mod memory;
@@ -43,6 +44,7 @@ pub use device::{
     CommandBufferQueued, DeviceCopy, DeviceFill, DeviceSync, KernelCompiled, KernelCompleted,
     KernelDispatched, KernelUntimed,
 };
+pub use device_state::{DeviceError, DeviceFound, DeviceState};
 pub use kind::{Given, Metric, Recorded};
 pub use label::Label;
 pub use memory::{
@@ -109,8 +111,9 @@ macro_rules! metric_events {
 
 metric_events! {
     Allocate, CacheAccess, CacheHit, CacheMiss, Call, CallException, Checkpoint, CircuitOpened,
-    CommandBufferQueued, DatasetBatch, DatasetLoad, DeviceCopy, DeviceFill, DeviceMemory,
-    DeviceSync, Evaluation, Inference, KernelCompiled, KernelCompleted, KernelDispatched,
-    KernelUntimed, KvCacheGrow, MemoryPhase, MemoryPool, PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release,
-    Serialize, TensorOp, TrainingEpoch, TrainingStep, WeightTensor, WorkerCrash,
+    CommandBufferQueued, DatasetBatch, DatasetLoad, DeviceCopy, DeviceError, DeviceFill,
+    DeviceFound, DeviceMemory, DeviceState, DeviceSync, Evaluation, Inference, KernelCompiled,
+    KernelCompleted, KernelDispatched, KernelUntimed, KvCacheGrow, MemoryPhase, MemoryPool,
+    PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release, Serialize, TensorOp, TrainingEpoch,
+    TrainingStep, WeightTensor, WorkerCrash,
 }

@@ -17,7 +17,9 @@ fn everything() {
     let (kernel, queue) = (CallSite::named("sdpa"), DeviceQueue::named("GPU 0 queue 0"));
     record_metric!(MetricEvent::KernelCompiled { kernel: "sdpa", time: MICROSECOND, hit: false });
     drop(DeviceSync::new().device(0).span());
-    record_metric!(MetricEvent::CommandBufferQueued { device: 0, buffer: 7, queue: MICROSECOND });
+    let queued = CommandBufferQueued::new().device(0).buffer(7).queue(MICROSECOND);
+    record_metric!(MetricEvent::from(queued.schedule(MICROSECOND)));
+    DeviceError::new().device(0).kind("command buffer").payload("timeout").record();
     let dispatched = KernelDispatched::new().kernel(kernel).op("attention").device(0);
     let link = dispatched.groups([8, 4, 1]).threads([32, 1, 1]).record();
     let completed = KernelCompleted::new().kernel(kernel).queue(queue).link(link).op("attention");
@@ -27,6 +29,11 @@ fn everything() {
     copy.duration(MICROSECOND).record();
     KernelUntimed::new().device(0).count(2).reason("device lost").record();
     DeviceFill::new().queue(queue).bytes(64).device(0).duration(MICROSECOND).record();
+    let found = DeviceFound::new().device("Apple M4").backend("metal").family("Apple 9");
+    found.unified(true).total(1_u64 << 34).record();
+    let state = DeviceState::new().device("Apple M4").utilization_percent(87.0).memory_in_use(9);
+    let state = state.power_watts(12.5).temperature_celsius(61.0).thermal_state(1).resets(0);
+    state.low_power(false).record();
 
     let mut call = Call::new().function("embed").span();
     call.set(|call| call.queue(MICROSECOND).encode(MICROSECOND).run(MICROSECOND));
@@ -110,7 +117,7 @@ fn every_name_and_key_is_in_the_document_and_every_name_of_the_document_is_recor
             assert!(names.contains(name), "{name} is documented and cannot be recorded");
         }
     }
-    assert_eq!(told.events.len(), 41, "{names:?}");
+    assert_eq!(told.events.len(), 50, "{names:?}");
 }
 
 #[test]
@@ -140,6 +147,29 @@ fn values_have_their_types_and_what_is_not_given_is_not_there() {
     let payload = error.field("payload");
     assert!(matches!(payload, Some(OwnedValue::Text { cut: true, .. })), "{payload:?}");
     assert!(matches!(error.field("arguments"), Some(OwnedValue::Text { cut: false, .. })));
+}
+
+#[test]
+fn the_state_of_a_device_is_a_gauge_for_every_figure_that_is_known() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let power: Option<f64> = None;
+        let state = DeviceState::new().device(name!("Apple M4")).utilization_percent(87.5);
+        state.power_watts(power).low_power(true).record();
+        DeviceState::new().thermal_state(2).record();
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    let names: Vec<&str> = told.events.iter().map(|event| event.name).collect();
+    let expected = ["device.utilization_percent", "device.low_power", "device.thermal_state"];
+    assert_eq!(names, expected);
+    assert!(told.events.iter().all(|event| event.kind == Kind::GAUGE));
+    let [utilization, low_power, thermal] = &told.events[..] else { panic!("three of them") };
+    assert_eq!(utilization.value, Some(OwnedValue::F64(87.5)));
+    assert_eq!(low_power.value, Some(OwnedValue::U64(1)));
+    assert_eq!(thermal.value, Some(OwnedValue::U64(2)));
+    assert!(matches!(utilization.field("device"), Some(OwnedValue::Name(_))));
+    assert_eq!(thermal.field("device"), None);
 }
 
 #[test]

@@ -25,7 +25,7 @@ static BACKEND: Name = Name::new("wgpu");
 /// Query sets of 4,096 timestamps each: with 16 scopes in a command buffer, enough for 2,048.
 const QUERY_SETS: u32 = 16;
 
-/// Records the kernels of one queue of wgpu; see the [module](super::wgpu).
+/// Records the kernels of one queue of wgpu; see the [module](super).
 ///
 /// Dropped, it gives up what is in flight, which is counted in the trace; [`GpuProfiler::finish`]
 /// waits for it.

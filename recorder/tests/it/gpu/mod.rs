@@ -1,6 +1,7 @@
 //! Work of devices: what the backends share, tried with made-up faults, and the
 //! backends that can run here, tried on a real adapter (`gpu` in `RINGSCOPE_REQUIRE`).
 
+mod command_buffers;
 #[path = "../../../examples/gpu_pipeline/pipeline.rs"]
 mod pipeline;
 mod submissions;
