@@ -12,7 +12,7 @@ use super::{
 /// Names that it takes to know the noise of a single pair.
 pub(super) const LEAST_NAMES_SINGLE: usize = 10;
 /// Degrees of freedom of a single pair: its noise is long-tailed.
-const DEGREES_SINGLE: f64 = 8.0;
+const DEGREES_SINGLE: f64 = 6.5;
 
 /// Names of a single pair are never taken for much steadier than the rest.
 const PAIR_FLOOR: f64 = 1.0;
