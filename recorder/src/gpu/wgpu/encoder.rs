@@ -47,8 +47,8 @@ pub(super) struct Open {
 
 enum State {
     Profiled(Encoding),
-    /// Past the limit in flight, or the device is lost.
-    Unprofiled,
+    /// Past the limit in flight, or the device is lost: scopes are counted.
+    Unprofiled(usize),
     Ended,
 }
 
@@ -104,7 +104,7 @@ impl Open {
                     encoding.batch.push(Scope { launched, work, sampled });
                 }
             }
-            State::Unprofiled => {}
+            State::Unprofiled(scopes) => *scopes += usize::from(launched.is_some()),
             State::Ended => self.collector.inbox.submissions.count_late_scope(),
         }
     }
@@ -116,7 +116,7 @@ impl<W: CommandBufferWrapper> ProfiledEncoder<W> {
             Some(batch) => {
                 State::Profiled(Encoding { batch, blocks: Vec::new(), written: Vec::new() })
             }
-            None => State::Unprofiled,
+            None => State::Unprofiled(0),
         };
         let open = Arc::new(Open { collector: Arc::clone(&collector), state: Mutex::new(state) });
         Self { wrapper: Some(wrapper), collector, abilities, open }
@@ -206,7 +206,14 @@ impl<W: CommandBufferWrapper> ProfiledEncoder<W> {
     /// Has the samples resolved, and asks to be told when they are there.
     fn resolve(&mut self) -> Option<u64> {
         let state = std::mem::replace(&mut *lock(&self.open.state), State::Ended);
-        let State::Profiled(Encoding { batch, blocks, written }) = state else { return None };
+        let Encoding { batch, blocks, written } = match state {
+            State::Profiled(encoding) => encoding,
+            State::Unprofiled(scopes) => {
+                self.collector.inbox.submissions.count_unprofiled(scopes);
+                return None;
+            }
+            State::Ended => return None,
+        };
         if batch.is_empty() {
             return None;
         }
