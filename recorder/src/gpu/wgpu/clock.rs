@@ -7,6 +7,7 @@ use ::wgpu::{
     MapMode, PollType, QUERY_SIZE, QuerySetDescriptor, QueryType, Queue,
 };
 
+use super::collector::is_polled;
 use crate::{
     DeviceQueue,
     gpu::{Bracket, ClockBounds, DeviceCounter, HostRate, Moment, Sample, host_ticks, keep_pair},
@@ -121,10 +122,11 @@ impl DeviceClock {
             let commands = encoder.finish();
             let submitted = host_ticks();
             let submission_index = Some(queue.submit([commands]));
-            let waited = device.poll(PollType::Wait { submission_index, timeout: Some(PATIENCE) });
+            let wait = PollType::Wait { submission_index, timeout: Some(PATIENCE) };
+            let waited = is_polled(|| device.poll(wait.clone()));
             let done = host_ticks();
             readback.map_async(MapMode::Read, .., |_| {});
-            if waited.is_err() || device.poll(PollType::Poll).is_err() {
+            if !waited || !is_polled(|| device.poll(PollType::Poll)) {
                 return;
             }
             let Ok(view) = readback.get_mapped_range(..) else { return };

@@ -2,9 +2,12 @@
 //!
 //! Callbacks run on whichever thread polls, the program's included, so they note the
 //! time and no more. What they noted is worked off by the helper, or by who calls the profiler.
+//! Callbacks of the program's run there as well, and a poll may panic: by theirs, and
+//! by wgpu itself when the device is gone. Neither ends the helper.
 
 use std::{
     collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::wgpu::{Buffer, Device, PollType};
+use ::wgpu::{Buffer, Device, PollError, PollStatus, PollType};
 
 use super::{
     clock::{COUNTER, DeviceClock, words},
@@ -140,7 +143,7 @@ impl Collector {
     /// Looks once, without waiting, and records what has completed. Returns whether
     /// anything had.
     pub(super) fn look(&self) -> bool {
-        if self.device.poll(PollType::Poll).is_err() {
+        if !is_polled(|| self.device.poll(PollType::Poll)) {
             self.lose_device();
         }
         let done = std::mem::take(&mut *lock(&self.inbox.done));
@@ -186,14 +189,15 @@ impl Collector {
         }
     }
 
-    /// Looks until nothing is in flight or the time is up. Returns whether nothing is.
-    pub(super) fn look_until(&self, deadline: Instant) -> bool {
+    /// Looks until nothing is in flight, or for so long. Returns whether nothing is.
+    pub(super) fn look_for(&self, at_most: Duration) -> bool {
+        let begun = Instant::now();
         loop {
             self.look();
             if self.inbox.submissions.in_flight() == 0 {
                 return true;
             }
-            if Instant::now() >= deadline {
+            if begun.elapsed() >= at_most {
                 return false;
             }
             thread::sleep(PAUSE.0);
@@ -220,6 +224,36 @@ impl Collector {
     }
 }
 
+/// Polls, and returns whether the device is there. A poll that panicked is tried once more: what
+/// the program's callback did not survive is over then, while a device that is gone stays so.
+pub(super) fn is_polled(mut poll: impl FnMut() -> Result<PollStatus, PollError>) -> bool {
+    // What a panic leaves behind is wgpu's own, which it keeps behind locks.
+    let mut try_it = || catch_unwind(AssertUnwindSafe(&mut poll));
+    try_it().or_else(|_| try_it()).is_ok_and(|polled| polled.is_ok())
+}
+
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    #[test]
+    fn a_poll_that_panics_again_is_of_a_device_that_is_gone() {
+        // As a panic, without the hook's message.
+        let gone = || resume_unwind(Box::new("as asked"));
+        assert!(!is_polled(gone));
+        let mut polls = 0;
+        let callback = || {
+            polls += 1;
+            if polls == 1 { gone() } else { Ok(PollStatus::QueueEmpty) }
+        };
+        assert!(is_polled(callback), "the callback is over");
+        assert_eq!(polls, 2);
+        assert!(!is_polled(|| Err(PollError::Timeout)));
+    }
 }
