@@ -16,11 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::wgpu::{Buffer, Device, PollError, PollStatus, PollType};
+use ::wgpu::{Device, PollError, PollStatus, PollType};
 
 use super::{
-    clock::{COUNTER, DeviceClock, words},
-    query_sets::QuerySets,
+    clock::{COUNTER, DeviceClock},
+    query_sets::{QuerySets, Readback},
 };
 use crate::gpu::{Completion, Slots, Submissions, host_ticks};
 
@@ -44,7 +44,7 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) blocks: Vec<Slots>,
-    pub(super) readback: Option<Buffer>,
+    pub(super) readback: Option<Readback>,
     /// Samples in it.
     pub(super) samples: usize,
 }
@@ -165,23 +165,23 @@ impl Collector {
     }
 
     fn record(&self, done: &Done, pending: Option<Pending>) {
-        let mut samples: Vec<u64> = Vec::new();
+        let mut samples = Some(Vec::new());
         let mut held = None;
-        if let Some(Pending { blocks, readback: Some(readback), samples: count }) = pending {
-            if let Ok(view) = readback.get_mapped_range(..) {
-                samples.extend(words(&view).take(count));
-            }
-            readback.unmap();
+        if let Some(Pending { blocks, readback: Some(mut readback), samples: count }) = pending {
+            samples = readback.read(count);
             held = Some((blocks, readback));
         }
         let submissions = &self.inbox.submissions;
-        let mut clock = lock(&self.clock);
-        if let Some(submitted) = submissions.submitted_at(done.id) {
-            clock.learn(submitted, done.tick, &samples);
+        if let Some(samples) = samples {
+            let mut clock = lock(&self.clock);
+            if let Some(submitted) = submissions.submitted_at(done.id) {
+                clock.learn(submitted, done.tick, &samples);
+            }
+            let completion = Completion { done: done.tick, samples: &samples, whole: None };
+            submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
+        } else {
+            submissions.fail(done.id);
         }
-        let completion = Completion { done: done.tick, samples: &samples, whole: None };
-        submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
-        drop(clock);
         if let Some((mut blocks, readback)) = held {
             self.query_sets.give_back(readback);
             // The last one first: they are given out again in the order of their set.

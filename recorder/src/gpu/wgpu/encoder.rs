@@ -224,12 +224,12 @@ impl<W: CommandBufferWrapper> ProfiledEncoder<W> {
         let id = batch.enter()?;
         let inbox = &collector.inbox;
         let notice = Notice::new(id, inbox);
-        let pending = Pending { blocks, readback: readback.clone(), samples: written.len() * 2 };
-        inbox.expect(id, pending);
-        match readback {
-            Some(readback) => {
+        let mapped = readback.as_ref().map(|readback| readback.buffer.clone());
+        inbox.expect(id, Pending { blocks, readback, samples: written.len() * 2 });
+        match mapped {
+            Some(buffer) => {
                 let told = move |result: Result<(), _>| notice.call(result.is_ok());
-                encoder.map_buffer_on_submit(&readback, MapMode::Read, .., told);
+                encoder.map_buffer_on_submit(&buffer, MapMode::Read, .., told);
             }
             None => encoder.on_submitted_work_done(move || notice.call(true)),
         }

@@ -56,7 +56,9 @@
 //! - The device's counter is taken to have 64 bits: wgpu does not tell how many count. A kernel
 //!   during which a shorter one began again has no time of its own.
 //! - `submit to done` includes the time until somebody looked.
-//! - A command buffer that wgpu refuses as invalid may be recorded as submit to done.
+//! - wgpu does not tell whether it refused a submission. It is noticed by timestamps that are those
+//!   of an earlier command buffer, and counted as failed; where there was none before, or none are
+//!   sampled, the command buffer is recorded as submit to done.
 
 #[cfg(feature = "off")]
 mod off;

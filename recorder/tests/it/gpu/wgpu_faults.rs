@@ -203,6 +203,56 @@ fn a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program() {
 }
 
 #[test]
+fn a_submission_that_is_refused_has_no_times_and_teaches_nothing() {
+    let end = child(|scene| {
+        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
+        let recorder = scene.builder().start().unwrap();
+        let profiler = GpuProfiler::builder(&device, &queue).polling(Polling::Caller).start();
+        let buffer = |usage| {
+            let label = None;
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label,
+                size: 64,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let (from, to) =
+            (buffer(wgpu::BufferUsages::COPY_SRC), buffer(wgpu::BufferUsages::COPY_DST));
+        let mut submit = |is_refused: bool| {
+            let mut encoder = profiler.encoder("step");
+            encode(&mut encoder, &work, &work.kernels[0], 1);
+            if is_refused {
+                encoder.inner().copy_buffer_to_buffer(&from, 0, &to, 0, 64);
+            }
+            let commands = encoder.finish();
+            let errors = device.push_error_scope(wgpu::ErrorFilter::Validation);
+            if is_refused {
+                from.destroy();
+            }
+            profiler.submit([commands]);
+            let error = pollster::block_on(errors.pop());
+            assert_eq!(error.is_some(), is_refused, "{error:?}");
+            assert!(profiler.flush(MINUTE));
+        };
+        [false, true, false].into_iter().for_each(&mut submit);
+        scene.say("report", profiler.finish(MINUTE));
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    if !end.had("gpu", "a_submission_that_is_refused_has_no_times_and_teaches_nothing") {
+        return;
+    }
+    assert_eq!(end.said("report"), "2 recorded, 1 failed");
+    let told = end.trace();
+    let work = device_work(&told);
+    assert_eq!(work.len(), 2);
+    assert!(work.iter().all(|event| label(&told, event, "source") == "pass boundary"));
+    assert!(work[0].end <= work[1].start);
+    assert_eq!(told.only("kernel.untimed").number("count"), 1);
+}
+
+#[test]
 fn without_a_helper_a_submission_records_what_was_done_before() {
     let end = child(|scene| {
         let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
