@@ -9,6 +9,9 @@ use super::{host::Costs, throughput::Rounds};
 use crate::machine::{Machine, crate_version};
 use crate::quantile::median;
 
+/// What a profiled pass may cost the calling thread, over one with bare timestamps.
+const MOST_OVER_BARE: f64 = 1.5;
+
 #[derive(Serialize)]
 pub(crate) struct Figures {
     machine: Machine,
@@ -75,7 +78,11 @@ impl Figures {
     /// What a figure takes for granted and was not so.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let lost = (self.lost > 0).then(|| format!("{} events were lost", self.lost));
-        lost.into_iter().collect()
+        let cost = self.host_cost_over_bare.filter(|&cost| cost > MOST_OVER_BARE);
+        let cost = cost.map(|cost| {
+            format!("a pass costs {cost} times one with bare timestamps, past {MOST_OVER_BARE}")
+        });
+        lost.into_iter().chain(cost).collect()
     }
 }
 

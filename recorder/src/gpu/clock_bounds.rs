@@ -13,7 +13,8 @@
 //! **Error.** The distance to the farther bound, which is what a [`Moment`] says. It is
 //! never better than the shortest way from submission to work or from its end to whoever looks.
 //!
-//! **Limits.** A bracket that contradicts the bounds, as after a reset of the device or a sleep of
+//! **Limits.** A bracket that cannot be true, because the device worked for longer than there was
+//! time, teaches nothing. One that contradicts the bounds, as after a reset of the device or a sleep of
 //! the machine, begins anew and is counted.
 
 use super::{
@@ -66,47 +67,54 @@ impl ClockBounds {
     }
 
     /// Takes into account what is known of some work. Returns false if it cannot
-    /// be: its ends are not in order.
+    /// be: its ends are not in order, or it took longer than there was time for it, by
+    /// more than the clocks may run apart.
     pub fn narrow(&mut self, bracket: Bracket) -> bool {
         let took = self.counter.between(bracket.start, bracket.end);
         let (low, high) = (bracket.not_before as i64, bracket.not_after as i64);
         if took < 0 || high < low {
             return false;
         }
-        // Both for the moment at which it began. Work that takes longer than there was
-        // time for it can only be measured that badly.
-        let high = (high - self.in_ticks(took)).max(low);
+        // Both for the moment at which it began.
+        let mut high = high.saturating_sub(self.in_ticks(took));
+        if high < low {
+            // Perhaps the host's clock was slow meanwhile: then that is how far it may be off.
+            high = high.saturating_add(self.drift(took));
+        }
+        if high < low {
+            return false;
+        }
         let Some(anchor) = self.anchor else {
             self.begin(bracket.start, low, high);
             return true;
         };
         let moved = self.counter.between(anchor.device, bracket.start);
         let (distance, slack) = (self.in_ticks(moved), self.drift(moved));
-        let aged_low = anchor.low + distance - slack;
-        let aged_high = anchor.high + distance + slack;
+        let aged_low = anchor.low.saturating_add(distance).saturating_sub(slack);
+        let aged_high = anchor.high.saturating_add(distance).saturating_add(slack);
         if low > aged_high || high < aged_low {
             self.jumps += 1;
             self.begin(bracket.start, low, high);
             return true;
         }
         let (low, high) = (low.max(aged_low), high.min(aged_high));
-        let taken = (anchor.taken + distance).clamp(low, high);
+        let taken = anchor.taken.saturating_add(distance).clamp(low, high);
         self.anchor = Some(Anchor { device: bracket.start, low, high, taken });
         true
     }
 
     fn begin(&mut self, device: u64, low: i64, high: i64) {
-        self.anchor = Some(Anchor { device, low, high, taken: low + (high - low) / 2 });
+        self.anchor = Some(Anchor { device, low, high, taken: low.midpoint(high) });
     }
 
     /// When the counter said this; `None` before the first bracket.
     pub fn at(&self, device: u64) -> Option<Moment> {
         let anchor = self.anchor.as_ref()?;
         let moved = self.counter.between(anchor.device, device);
-        let error = (anchor.high - anchor.taken).max(anchor.taken - anchor.low);
+        let error = anchor.high.abs_diff(anchor.taken).max(anchor.taken.abs_diff(anchor.low));
         Some(Moment {
-            tick: (anchor.taken + self.in_ticks(moved)).max(0) as u64,
-            error: (error + self.drift(moved)) as u64,
+            tick: anchor.taken.saturating_add(self.in_ticks(moved)).max(0) as u64,
+            error: error.saturating_add(self.drift(moved) as u64),
         })
     }
 
@@ -219,5 +227,29 @@ mod tests {
         assert!(!bounds.narrow(bracket(10, 200, 100, 20)));
         assert!(!bounds.narrow(bracket(20, 100, 200, 10)));
         assert_eq!(bounds.at(100), None);
+    }
+
+    #[test]
+    fn work_that_took_longer_than_there_was_time_teaches_nothing() {
+        // 100,000 ns are 300,000 ticks, give or take 60.
+        let mut bounds = bounds(&[]);
+        assert!(!bounds.narrow(bracket(1_000_000, 5_000, 105_000, 1_299_939)));
+        assert_eq!(bounds.at(5_000), None);
+        assert!(bounds.narrow(bracket(1_000_000, 5_000, 105_000, 1_299_950)), "clocks run apart");
+        assert_eq!(bounds.at(5_000), Some(Moment { tick: 1_000_005, error: 5 }));
+        let before = bounds.at(9_000);
+        assert!(!bounds.narrow(bracket(1_400_000, 200_000, 900_000, 1_400_100)));
+        assert_eq!((bounds.at(9_000), bounds.jumps()), (before, 0));
+    }
+
+    #[test]
+    fn readings_that_are_no_times_overflow_nothing() {
+        let mut bounds = bounds(&[bracket(1_000, 5, 6, 2_000)]);
+        let far = 1_u64 << 62;
+        assert_eq!(bounds.at(5 + far).map(|it| it.tick), Some(i64::MAX as u64));
+        assert!(bounds.at(5_u64.wrapping_sub(far)).is_some());
+        assert!(bounds.narrow(bracket(3_000, far, far, i64::MAX as u64)));
+        assert!(bounds.narrow(bracket(0, 5, 5, 9_000)));
+        assert!(bounds.at(far).is_some() && bounds.at(u64::MAX / 2).is_some());
     }
 }

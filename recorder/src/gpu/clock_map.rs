@@ -6,8 +6,9 @@
 //! last two goes on, which is why a backend takes a pair before work and one after.
 //!
 //! **Error.** Each pair is uncertain by half its width, the time that the reading took.
-//! Between two pairs the larger uncertainty of the two counts, outside of them
-//! [`DRIFT`] of the distance is added. It is what a [`Moment`] says.
+//! Between two pairs the larger uncertainty of the two counts. Outside of them
+//! [`DRIFT`] of the distance is added, and what the uncertainty of both makes of the line's slope:
+//! much, where they are close together. It is what a [`Moment`] says.
 //!
 //! **Limits.** One pair alone maps nothing, and pairs are less than half a round of the
 //! counter apart. A counter that went back, as after a reset of the device, begins a
@@ -72,6 +73,16 @@ impl ClockMap {
     /// Adds a pair, which is later than those before. Returns false if it cannot be: the host's
     /// ticks are not in order, or neither clock has moved.
     pub fn add(&mut self, pair: Pair) -> bool {
+        self.put(pair, false)
+    }
+
+    /// The same in place of the newest pair, unless that is the only one: for pairs that
+    /// are too close together to make a line.
+    pub fn replace_last(&mut self, pair: Pair) -> bool {
+        self.put(pair, true)
+    }
+
+    fn put(&mut self, pair: Pair, replaces_last: bool) -> bool {
         if pair.after < pair.before {
             return false;
         }
@@ -92,17 +103,19 @@ impl ClockMap {
             self.pairs.push_back((0, pair));
             return true;
         }
-        if self.pairs.len() == KEPT {
+        if replaces_last && self.pairs.len() > 1 {
+            self.pairs.pop_back();
+        } else if self.pairs.len() == KEPT {
             self.pairs.pop_front();
         }
-        self.pairs.push_back((extent + moved, pair));
+        self.pairs.push_back((extent.saturating_add(moved), pair));
         true
     }
 
     /// When the counter said this; `None` with fewer than two pairs.
     pub fn at(&self, device: u64) -> Option<Moment> {
         let (extent, last) = self.pairs.back()?;
-        let extent = extent + self.counter.between(last.device, device);
+        let extent = extent.saturating_add(self.counter.between(last.device, device));
         let behind = self.pairs.partition_point(|pair| pair.0 <= extent);
         let (first, second) = match behind {
             _ if self.pairs.len() < 2 => return None,
@@ -111,12 +124,16 @@ impl ClockMap {
             n => (self.pairs[n - 1], self.pairs[n]),
         };
         let rate = rate(first, second);
-        let from_first = (extent - first.0) as f64 * rate;
-        let outside = (extent - extent.clamp(first.0, second.0)).unsigned_abs() as f64 * rate;
-        let error = first.1.width().max(second.1.width()).div_ceil(2);
+        let from_first = extent.saturating_sub(first.0) as f64 * rate;
+        let outside = extent.abs_diff(extent.clamp(first.0, second.0)) as f64 * rate;
+        let errors = [first.1.width().div_ceil(2), second.1.width().div_ceil(2)];
+        // By how much the line may be steeper or flatter.
+        let slope =
+            (errors[0] as f64 + errors[1] as f64) / (second.1.tick() - first.1.tick()) as f64;
+        let grown = (outside * (DRIFT + slope)).ceil() as u64;
         Some(Moment {
             tick: first.1.tick().saturating_add_signed(from_first.round() as i64),
-            error: error + (outside * DRIFT).ceil() as u64,
+            error: errors[0].max(errors[1]).saturating_add(grown),
         })
     }
 
@@ -183,9 +200,40 @@ mod tests {
     fn outside_of_the_pairs_the_error_grows_with_the_distance() {
         let map =
             map(DeviceCounter::FULL, &[pair(10_000_000, 20, 0), pair(11_000_000, 20, 1_000_000)]);
-        assert_eq!(map.at(2_000_000), Some(Moment { tick: 12_000_000, error: 210 }));
+        assert_eq!(map.at(2_000_000), Some(Moment { tick: 12_000_000, error: 230 }));
         let earlier = 0_u64.wrapping_sub(1_000_000);
-        assert_eq!(map.at(earlier), Some(Moment { tick: 9_000_000, error: 210 }));
+        assert_eq!(map.at(earlier), Some(Moment { tick: 9_000_000, error: 230 }));
+    }
+
+    #[test]
+    fn behind_two_pairs_that_are_close_together_the_error_covers_the_truth() {
+        // The truth is tick = device; each pair is off by all that it may be.
+        let (first, second) = (pair(1_000_050, 100, 1_000_000), pair(1_000_950, 100, 1_001_000));
+        let map = map(DeviceCounter::FULL, &[first, second]);
+        for device in [1_002_000, 1_100_000, 9_000_000, 900_000] {
+            let moment = map.at(device).unwrap();
+            assert!(moment.tick.abs_diff(device) <= moment.error, "{device}: {moment:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_pair_can_be_replaced_by_a_later_one() {
+        let mut map = map(DeviceCounter::FULL, &[pair(1_000, 0, 100)]);
+        assert!(map.replace_last(pair(1_010, 0, 101)), "the only one stays");
+        assert!(map.replace_last(pair(3_000, 0, 300)));
+        assert_eq!(map.pairs.len(), 2);
+        assert_eq!(map.at(200).map(|it| it.tick), Some(2_000));
+        assert!(!map.replace_last(pair(2_000, 0, 400)), "the host's went back");
+        assert!(map.replace_last(pair(4_000, 0, 7)), "the device's went back");
+        assert_eq!((map.jumps(), map.pairs.len()), (1, 1));
+    }
+
+    #[test]
+    fn readings_that_are_no_times_overflow_nothing() {
+        let map = map(DeviceCounter::FULL, &[pair(1_000, 20, 1), pair(9_000_000, 20, 2)]);
+        for device in [0, 1 << 62, (1 << 63) - 1, (1 << 63) + 1, u64::MAX] {
+            assert!(map.at(device).is_some());
+        }
     }
 
     #[test]

@@ -19,8 +19,9 @@
 //! # What is promised
 //!
 //! Nobody waits for a device. A time is never made up: what was not sampled has the time of its
-//! command buffer and says so, and what has no time at all is counted
-//! ([`GpuReport`]) and stands in the trace as `kernel.untimed`.
+//! command buffer and says so, and what ran, or may have, and has no time at all is counted
+//! ([`GpuReport::untimed`]) and stands in the trace as `kernel.untimed`. What was never submitted
+//! did not run: it is in the report alone.
 
 mod calibration;
 mod clock_bounds;

@@ -21,11 +21,13 @@ pub struct GpuReport {
     pub no_slot: u64,
     /// Command buffers that were not profiled, since too many were in flight.
     pub refused: u64,
+    /// Pieces of work in these.
+    pub unprofiled: u64,
     /// Pieces of work in command buffers that were never submitted.
     pub never_submitted: u64,
     /// Pieces of work in command buffers that failed.
     pub failed: u64,
-    /// Pieces of work that were in flight when the device was lost.
+    /// Pieces of work that were in flight when the device was lost, or encoded later.
     pub device_lost: u64,
     /// Pieces of work that had not completed when the profiler ended.
     pub abandoned: u64,
@@ -42,7 +44,7 @@ pub struct GpuReport {
 impl GpuReport {
     /// Pieces of work that ran, or may have, and of which nothing is in the trace.
     pub fn untimed(&self) -> u64 {
-        self.failed + self.device_lost + self.abandoned
+        self.unprofiled + self.failed + self.device_lost + self.abandoned
     }
 }
 
@@ -59,6 +61,7 @@ impl fmt::Display for GpuReport {
         }
         say(self.no_slot, "without a slot for timestamps")?;
         say(self.refused, "command buffers past the limit in flight")?;
+        say(self.unprofiled, "pieces of work in these")?;
         say(self.never_submitted, "never submitted")?;
         say(self.failed, "failed")?;
         say(self.device_lost, "lost with the device")?;
@@ -77,6 +80,7 @@ pub(super) struct Counts {
     pub(super) coarse: AtomicU64,
     pub(super) rejected: [AtomicU64; Rejection::ALL.len()],
     pub(super) refused: AtomicU64,
+    pub(super) unprofiled: AtomicU64,
     pub(super) never_submitted: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) device_lost: AtomicU64,
@@ -102,6 +106,7 @@ impl Counts {
             coarse: load(&self.coarse),
             rejected: rejected.filter(|(_, count)| *count > 0).collect(),
             refused: load(&self.refused),
+            unprofiled: load(&self.unprofiled),
             never_submitted: load(&self.never_submitted),
             failed: load(&self.failed),
             device_lost: load(&self.device_lost),

@@ -115,8 +115,11 @@ impl Interval {
     ///
     /// [`Rejection::Outside`] if its error does not explain where it lies.
     pub fn between(self, submitted: u64, done: u64) -> Result<Self, Rejection> {
-        let length = self.end - self.start;
-        let room = done.saturating_sub(submitted);
+        let (Some(length), Some(room)) =
+            (self.end.checked_sub(self.start), done.checked_sub(submitted))
+        else {
+            return Err(Rejection::Outside);
+        };
         let early = submitted.saturating_sub(self.start);
         let late = self.end.saturating_sub(done);
         if early > self.error || late > self.error || length > room.saturating_add(self.error) {
@@ -174,6 +177,14 @@ mod tests {
         assert_eq!(work.between(1_011, 2_100), Err(Rejection::Outside));
         assert_eq!(work.between(900, 1_989), Err(Rejection::Outside));
         assert_eq!(work.between(2_000, 1_000), Err(Rejection::Outside), "done before submitted");
+    }
+
+    #[test]
+    fn what_ends_before_it_begins_is_refused_however_large_the_error() {
+        let work = Interval { start: 1_500, end: 1_500, error: 1_000_000 };
+        assert_eq!(work.between(2_000, 1_000), Err(Rejection::Outside), "done before submitted");
+        let backwards = Interval { start: 1_500, end: 1_400, error: 1_000_000 };
+        assert_eq!(backwards.between(1_000, 2_000), Err(Rejection::Outside));
     }
 
     #[test]

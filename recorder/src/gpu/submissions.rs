@@ -14,7 +14,8 @@
 //! - **Never completed, device lost:** what is in flight at the [`close`](Submissions::close), or
 //!   when the [device is lost](Submissions::lose_device), is counted, and the trace says so.
 //! - **Too many in flight:** past the limit [`Submissions::begin`] returns none; the
-//!   command buffer runs unprofiled and is counted.
+//!   command buffer runs unprofiled and is counted, and so is its work, by
+//!   [`Submissions::count_unprofiled`].
 
 use std::{
     collections::HashMap,
@@ -73,6 +74,8 @@ struct State {
     entered: HashMap<u64, Entered>,
     /// Batches that have begun and were not entered yet: they count as in flight.
     open: usize,
+    /// Of what is entered no more, how much is still being recorded.
+    recording: usize,
     last: u64,
     closed: bool,
     lost: bool,
@@ -82,6 +85,15 @@ struct State {
 struct Entered {
     scopes: Vec<Scope>,
     submitted: u64,
+}
+
+/// Something that was in flight is being recorded, until this is dropped.
+struct Recording<'a>(&'a Submissions);
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        self.0.lock().recording -= 1;
+    }
 }
 
 /// A command buffer that is being encoded.
@@ -99,7 +111,8 @@ impl Submissions {
         Arc::new(Self { queue, backend, most, state, counts })
     }
 
-    /// Begins a command buffer; `None` if it cannot be profiled.
+    /// Begins a command buffer; `None` if it cannot be profiled. What work is encoded in it then
+    /// is told by [`count_unprofiled`](Self::count_unprofiled).
     pub fn begin(self: &Arc<Self>) -> Option<Batch> {
         let mut state = self.lock();
         if state.closed || state.lost {
@@ -136,7 +149,7 @@ impl Submissions {
         counter: DeviceCounter,
         at: impl Fn(u64) -> Option<Moment>,
     ) {
-        let Some(entered) = self.take(id) else { return };
+        let Some((entered, _recording)) = self.take(id) else { return };
         let mut coarse = Vec::new();
         for scope in &entered.scopes {
             let timed = scope.sampled.map(|(first, source)| {
@@ -197,7 +210,7 @@ impl Submissions {
 
     /// It failed on the device, or what it sampled could not be read.
     pub fn fail(&self, id: u64) {
-        if let Some(entered) = self.take(id) {
+        if let Some((entered, _recording)) = self.take(id) {
             add(&self.counts.failed, entered.scopes.len());
             self.say_untimed(entered.scopes.len(), "failed");
         }
@@ -207,8 +220,21 @@ impl Submissions {
     pub fn never_submitted(&self, id: u64) {
         let mut state = self.lock();
         let Some(entered) = state.entered.remove(&id) else { return };
-        drop(state);
         add(&self.counts.never_submitted, entered.scopes.len());
+    }
+
+    /// Work was encoded in a command buffer that [`begin`](Self::begin) had returned none for:
+    /// counts it, and says so in the trace, since it runs all the same.
+    pub fn count_unprofiled(&self, scopes: usize) {
+        let state = self.lock();
+        let (count, reason) = match (state.lost, state.closed) {
+            (true, _) => (&self.counts.device_lost, "device lost"),
+            (_, true) => (&self.counts.abandoned, "not completed"),
+            _ => (&self.counts.unprofiled, "too many in flight"),
+        };
+        drop(state);
+        add(count, scopes);
+        self.say_untimed(scopes, reason);
     }
 
     /// The device is gone: nothing in flight will complete, and nothing begins any more.
@@ -217,7 +243,7 @@ impl Submissions {
         if std::mem::replace(&mut state.lost, true) {
             return;
         }
-        let scopes = drain(&mut state);
+        let (scopes, _recording) = self.drain(&mut state);
         drop(state);
         add(&self.counts.device_lost, scopes);
         self.say_untimed(scopes, "device lost");
@@ -237,15 +263,16 @@ impl Submissions {
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let scopes = drain(&mut state);
+        let (scopes, _recording) = self.drain(&mut state);
         drop(state);
         add(&self.counts.abandoned, scopes);
         self.say_untimed(scopes, "not completed");
     }
 
-    /// Command buffers in flight.
+    /// Command buffers in flight, with those that are done and being recorded right now.
     pub fn in_flight(&self) -> usize {
-        self.lock().entered.len()
+        let state = self.lock();
+        state.entered.len() + state.recording
     }
 
     /// What was done so far, and what could not be.
@@ -260,22 +287,27 @@ impl Submissions {
         }
     }
 
-    fn take(&self, id: u64) -> Option<Entered> {
-        let entered = self.lock().entered.remove(&id);
-        if entered.is_none() {
+    fn take(&self, id: u64) -> Option<(Entered, Recording<'_>)> {
+        let mut state = self.lock();
+        let Some(entered) = state.entered.remove(&id) else {
             add(&self.counts.stray, 1);
-        }
-        entered
+            return None;
+        };
+        state.recording += 1;
+        Some((entered, Recording(self)))
+    }
+
+    /// Lets go of all that is in flight; how many scopes that are.
+    fn drain(&self, state: &mut State) -> (usize, Recording<'_>) {
+        let scopes = state.entered.drain().map(|(_, entered)| entered.scopes.len()).sum();
+        state.recording += 1;
+        (scopes, Recording(self))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Whatever panicked did so between whole assignments.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn drain(state: &mut State) -> usize {
-    state.entered.drain().map(|(_, entered)| entered.scopes.len()).sum()
 }
 
 fn believe(
@@ -315,7 +347,8 @@ impl Batch {
 
     /// Encoding has ended: from now on it is known by the number that this returns. The tick is
     /// that of its submission, until [`Submissions::submitted`] tells a later one. `None` if
-    /// the profiler has ended or the device was lost meanwhile.
+    /// the profiler has ended or the device was lost meanwhile: its scopes are counted, and
+    /// the trace says so.
     pub fn enter(mut self) -> Option<u64> {
         let scopes = std::mem::take(&mut self.scopes);
         let entered = Entered { scopes, submitted: host_ticks() };
@@ -323,9 +356,9 @@ impl Batch {
         let mut state = submissions.lock();
         state.open -= 1;
         self.is_entered = true;
-        let (counts, scopes) = (&submissions.counts, entered.scopes.len());
         if state.lost || state.closed {
-            add(if state.lost { &counts.device_lost } else { &counts.abandoned }, scopes);
+            drop(state);
+            submissions.count_unprofiled(entered.scopes.len());
             return None;
         }
         state.last += 1;

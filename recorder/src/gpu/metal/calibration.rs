@@ -3,8 +3,8 @@
 //! A pair costs a call into the driver, which others have found to be slow, so not every command
 //! buffer can have two of its own. What a time needs is a pair before and one after that are not
 //! too close: over a short base the error of a pair becomes an error of the rate. So a
-//! pair is taken at every commit and completion until the base is [`BASE_NS`] long, and from
-//! then on when the last one is that old.
+//! pair is taken at every commit and completion until the base is [`BASE_NS`] long, each in place
+//! of the one before, and from then on when the last one is that old.
 
 use crate::gpu::{ClockMap, DeviceCounter, Moment, Pair};
 
@@ -30,14 +30,20 @@ impl Calibration {
 
     /// Whether a pair should be taken at this tick.
     pub(crate) fn is_due(&self, now: u64) -> bool {
+        let Some(last) = self.map.last() else { return true };
+        now.saturating_sub(last.tick()) >= self.base || self.is_short()
+    }
+
+    /// Whether the line through all pairs is.
+    fn is_short(&self) -> bool {
         let (Some(first), Some(last)) = (self.first, self.map.last()) else { return true };
-        now.saturating_sub(last.tick()) >= self.base || last.tick() - first.tick() < self.base
+        last.tick() - first.tick() < self.base
     }
 
     /// Takes in a pair. Returns whether it was of use.
     pub(crate) fn add(&mut self, pair: Pair) -> bool {
         let jumps = self.map.jumps();
-        let added = self.map.add(pair);
+        let added = if self.is_short() { self.map.replace_last(pair) } else { self.map.add(pair) };
         if added && (self.first.is_none() || self.map.jumps() != jumps) {
             self.first = Some(pair);
         }
@@ -47,6 +53,11 @@ impl Calibration {
     /// When the device's counter said this.
     pub(crate) fn at(&self, device: u64) -> Option<Moment> {
         self.map.at(device)
+    }
+
+    /// How often the device's counter went back.
+    pub(crate) fn jumps(&self) -> u32 {
+        self.map.jumps()
     }
 
     /// Nanoseconds in a tick of the device, by the pairs.
@@ -85,6 +96,19 @@ mod tests {
     }
 
     #[test]
+    fn pairs_that_are_close_together_are_not_what_a_time_depends_on() {
+        // Each reading of the device is off by up to 50, one way and the other.
+        let mut calibration = calibration();
+        for n in 0..10_u64 {
+            let tick = 1_000_000 + n * 900_000;
+            calibration.add(pair(tick, tick + if n % 2 == 0 { 50 } else { 0 }));
+            calibration.add(pair(tick + 1_000, tick + 1_000));
+        }
+        let moment = calibration.at(9_200_000).unwrap();
+        assert!(moment.tick.abs_diff(9_200_000) <= 60 && moment.error < 200, "{moment:?}");
+    }
+
+    #[test]
     fn after_a_reset_of_the_device_the_base_begins_anew() {
         let mut calibration = calibration();
         calibration.add(pair(1_000_000, 1_000_000));
@@ -93,6 +117,7 @@ mod tests {
         assert!(calibration.add(pair(21_000_000, 5)), "the counter went back");
         assert!(calibration.is_due(21_000_100));
         assert_eq!(calibration.at(5), None, "one pair alone maps nothing");
+        assert_eq!(calibration.jumps(), 1);
         calibration.add(pair(31_000_000, 10_000_005));
         assert_eq!(calibration.at(5_000_005).map(|it| it.tick), Some(26_000_000));
         assert!(!calibration.is_due(31_000_100));

@@ -132,10 +132,12 @@ pub(super) struct SampleBuffer {
 }
 
 // SAFETY: the object has no setters: what we call on it are its creation, its
-// retain and release (atomic for every object), handing it to encoders, which
-// retain it, and `resolveCounterRange:`, one thread at a time by `reading`. Metal ties
-// none of its objects to a thread. The samples themselves are written by the device,
-// and a range is read only after the command buffer that writes it has completed.
+// retain and release (atomic for every object), handing it to encoders, and
+// `resolveCounterRange:`, one thread at a time by `reading`. Metal ties none of its
+// objects to a thread. The samples themselves are written by the device, and a range is
+// read only after the command buffer that writes it has completed. Until then
+// `commands::InFlight`, which its completion handler owns, holds the `Shared` that
+// owns this buffer: a command buffer need not retain what it refers to.
 unsafe impl Send for SampleBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for SampleBuffer {}

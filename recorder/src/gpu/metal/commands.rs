@@ -79,6 +79,9 @@ pub struct ProfiledCommands<W: CommandBufferWrapper = Retained<CommandBuffer>> {
     /// Until it ends.
     wrapper: Option<W>,
     profiled: Option<Profiled>,
+    submissions: Arc<Submissions>,
+    /// Scopes that are in no command buffer of these: past the limit, or the device is lost.
+    unprofiled: usize,
 }
 
 /// Where the scopes of a command buffer go.
@@ -100,9 +103,10 @@ pub(super) struct Begun {
 impl<W: CommandBufferWrapper> ProfiledCommands<W> {
     pub(super) fn new(shared: Arc<Shared>, wrapper: W) -> Self {
         let batch = if cfg!(feature = "off") { None } else { shared.submissions.begin() };
+        let submissions = Arc::clone(&shared.submissions);
         let profiled =
             batch.map(|batch| Profiled { shared, batch, blocks: Vec::new(), samples: 0 });
-        Self { wrapper: Some(wrapper), profiled }
+        Self { wrapper: Some(wrapper), profiled, submissions, unprofiled: 0 }
     }
 
     /// Begins a compute pass for this kernel: encode it through the scope, which ends the
@@ -202,6 +206,7 @@ impl<W: CommandBufferWrapper> ProfiledCommands<W> {
 
     /// Encoding has ended: adds the handler. Returns the number of the submission.
     fn add_handler(&mut self) -> Option<(Arc<Submissions>, u64)> {
+        self.submissions.count_unprofiled(std::mem::take(&mut self.unprofiled));
         let Profiled { shared, batch, blocks, .. } = self.profiled.take()?;
         if batch.is_empty() && blocks.is_empty() {
             return None;
@@ -227,11 +232,14 @@ impl<W: CommandBufferWrapper> ProfiledCommands<W> {
         place: Place,
         abilities: impl Fn(super::abilities::Answers) -> Abilities,
     ) -> Option<Begun> {
-        let profiled = self.profiled.as_mut()?;
         let launch = Launch::begin(name);
         if !launch.is_recorded() {
             return None;
         }
+        let Some(profiled) = self.profiled.as_mut() else {
+            self.unprofiled += 1;
+            return None;
+        };
         let source = abilities(profiled.shared.answers).finest(place);
         let sampled = source.is_exact().then(|| profiled.take_samples()).flatten();
         Some(Begun { launch, work, sampled: sampled.map(|first| (first, source)) })

@@ -222,7 +222,11 @@ impl GpuProfiler {
 
     /// What was done so far, and what could not be.
     pub fn report(&self) -> GpuReport {
-        GpuReport { no_slot: self.shared.pool.exhausted(), ..self.shared.submissions.report() }
+        GpuReport {
+            no_slot: self.shared.pool.exhausted(),
+            clock_jumps: u64::from(self.shared.lock().jumps()),
+            ..self.shared.submissions.report()
+        }
     }
 }
 

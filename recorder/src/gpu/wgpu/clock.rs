@@ -7,6 +7,7 @@ use ::wgpu::{
     MapMode, PollType, QUERY_SIZE, QuerySetDescriptor, QueryType, Queue,
 };
 
+use super::collector::is_polled;
 use crate::{
     DeviceQueue,
     gpu::{Bracket, ClockBounds, DeviceCounter, HostRate, Moment, Sample, host_ticks, keep_pair},
@@ -20,6 +21,8 @@ const ROUNDS: u32 = 12;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the trace keeps a pair, and the rate is measured anew.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
+/// When the rate is first measured: the nominal one is off by more than clocks run apart.
+const FIRST_RATE_AFTER: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct DeviceClock {
@@ -29,14 +32,17 @@ pub(super) struct DeviceClock {
     period_ns: f64,
     line: &'static DeviceQueue,
     last_kept: Instant,
+    begun: Instant,
+    is_measured: bool,
 }
 
 impl DeviceClock {
     pub(super) fn new(queue: &Queue, line: &'static DeviceQueue) -> Self {
-        let host = HostRate::begin();
+        let mut host = HostRate::begin();
         let period_ns = f64::from(queue.get_timestamp_period());
         let bounds = ClockBounds::new(COUNTER, host.ticks_per_ns() * period_ns);
-        Self { bounds, host, period_ns, line, last_kept: Instant::now() }
+        let now = Instant::now();
+        Self { bounds, host, period_ns, line, last_kept: now, begun: now, is_measured: false }
     }
 
     /// When the device's counter said this.
@@ -57,6 +63,9 @@ impl DeviceClock {
             start: if is_before(next.start, whole.start) { next.start } else { whole.start },
             end: if is_before(whole.end, next.end) { next.end } else { whole.end },
         });
+        if !self.is_measured && self.begun.elapsed() >= FIRST_RATE_AFTER {
+            self.measure();
+        }
         self.bounds.narrow(Bracket {
             not_before: submitted,
             start: whole.start,
@@ -64,9 +73,14 @@ impl DeviceClock {
             not_after: done,
         });
         if self.last_kept.elapsed() >= KEEP_EVERY {
-            self.bounds.set_rate(self.host.ticks_per_ns() * self.period_ns);
+            self.measure();
             self.keep();
         }
+    }
+
+    fn measure(&mut self) {
+        self.is_measured = true;
+        self.bounds.set_rate(self.host.ticks_per_ns() * self.period_ns);
     }
 
     /// Keeps what is known now in the trace.
@@ -108,10 +122,11 @@ impl DeviceClock {
             let commands = encoder.finish();
             let submitted = host_ticks();
             let submission_index = Some(queue.submit([commands]));
-            let waited = device.poll(PollType::Wait { submission_index, timeout: Some(PATIENCE) });
+            let wait = PollType::Wait { submission_index, timeout: Some(PATIENCE) };
+            let waited = is_polled(|| device.poll(wait.clone()));
             let done = host_ticks();
             readback.map_async(MapMode::Read, .., |_| {});
-            if waited.is_err() || device.poll(PollType::Poll).is_err() {
+            if !waited || !is_polled(|| device.poll(PollType::Poll)) {
                 return;
             }
             let Ok(view) = readback.get_mapped_range(..) else { return };

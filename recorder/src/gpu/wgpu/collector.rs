@@ -2,9 +2,12 @@
 //!
 //! Callbacks run on whichever thread polls, the program's included, so they note the
 //! time and no more. What they noted is worked off by the helper, or by who calls the profiler.
+//! Callbacks of the program's run there as well, and a poll may panic: by theirs, and
+//! by wgpu itself when the device is gone. Neither ends the helper.
 
 use std::{
     collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -13,11 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::wgpu::{Buffer, Device, PollType};
+use ::wgpu::{Device, PollError, PollStatus, PollType};
 
 use super::{
-    clock::{COUNTER, DeviceClock, words},
-    query_sets::QuerySets,
+    clock::{COUNTER, DeviceClock},
+    query_sets::{QuerySets, Readback},
 };
 use crate::gpu::{Completion, Slots, Submissions, host_ticks};
 
@@ -41,7 +44,7 @@ pub(super) struct Inbox {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) blocks: Vec<Slots>,
-    pub(super) readback: Option<Buffer>,
+    pub(super) readback: Option<Readback>,
     /// Samples in it.
     pub(super) samples: usize,
 }
@@ -140,7 +143,7 @@ impl Collector {
     /// Looks once, without waiting, and records what has completed. Returns whether
     /// anything had.
     pub(super) fn look(&self) -> bool {
-        if self.device.poll(PollType::Poll).is_err() {
+        if !is_polled(|| self.device.poll(PollType::Poll)) {
             self.lose_device();
         }
         let done = std::mem::take(&mut *lock(&self.inbox.done));
@@ -162,23 +165,23 @@ impl Collector {
     }
 
     fn record(&self, done: &Done, pending: Option<Pending>) {
-        let mut samples: Vec<u64> = Vec::new();
+        let mut samples = Some(Vec::new());
         let mut held = None;
-        if let Some(Pending { blocks, readback: Some(readback), samples: count }) = pending {
-            if let Ok(view) = readback.get_mapped_range(..) {
-                samples.extend(words(&view).take(count));
-            }
-            readback.unmap();
+        if let Some(Pending { blocks, readback: Some(mut readback), samples: count }) = pending {
+            samples = readback.read(count);
             held = Some((blocks, readback));
         }
         let submissions = &self.inbox.submissions;
-        let mut clock = lock(&self.clock);
-        if let Some(submitted) = submissions.submitted_at(done.id) {
-            clock.learn(submitted, done.tick, &samples);
+        if let Some(samples) = samples {
+            let mut clock = lock(&self.clock);
+            if let Some(submitted) = submissions.submitted_at(done.id) {
+                clock.learn(submitted, done.tick, &samples);
+            }
+            let completion = Completion { done: done.tick, samples: &samples, whole: None };
+            submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
+        } else {
+            submissions.fail(done.id);
         }
-        let completion = Completion { done: done.tick, samples: &samples, whole: None };
-        submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
-        drop(clock);
         if let Some((mut blocks, readback)) = held {
             self.query_sets.give_back(readback);
             // The last one first: they are given out again in the order of their set.
@@ -186,14 +189,15 @@ impl Collector {
         }
     }
 
-    /// Looks until nothing is in flight or the time is up. Returns whether nothing is.
-    pub(super) fn look_until(&self, deadline: Instant) -> bool {
+    /// Looks until nothing is in flight, or for so long. Returns whether nothing is.
+    pub(super) fn look_for(&self, at_most: Duration) -> bool {
+        let begun = Instant::now();
         loop {
             self.look();
             if self.inbox.submissions.in_flight() == 0 {
                 return true;
             }
-            if Instant::now() >= deadline {
+            if begun.elapsed() >= at_most {
                 return false;
             }
             thread::sleep(PAUSE.0);
@@ -220,6 +224,36 @@ impl Collector {
     }
 }
 
+/// Polls, and returns whether the device is there. A poll that panicked is tried once more: what
+/// the program's callback did not survive is over then, while a device that is gone stays so.
+pub(super) fn is_polled(mut poll: impl FnMut() -> Result<PollStatus, PollError>) -> bool {
+    // What a panic leaves behind is wgpu's own, which it keeps behind locks.
+    let mut try_it = || catch_unwind(AssertUnwindSafe(&mut poll));
+    try_it().or_else(|_| try_it()).is_ok_and(|polled| polled.is_ok())
+}
+
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    #[test]
+    fn a_poll_that_panics_again_is_of_a_device_that_is_gone() {
+        // As a panic, without the hook's message.
+        let gone = || resume_unwind(Box::new("as asked"));
+        assert!(!is_polled(gone));
+        let mut polls = 0;
+        let callback = || {
+            polls += 1;
+            if polls == 1 { gone() } else { Ok(PollStatus::QueueEmpty) }
+        };
+        assert!(is_polled(callback), "the callback is over");
+        assert_eq!(polls, 2);
+        assert!(!is_polled(|| Err(PollError::Timeout)));
+    }
 }

@@ -47,8 +47,8 @@ pub(super) struct Open {
 
 enum State {
     Profiled(Encoding),
-    /// Past the limit in flight, or the device is lost.
-    Unprofiled,
+    /// Past the limit in flight, or the device is lost: scopes are counted.
+    Unprofiled(usize),
     Ended,
 }
 
@@ -104,7 +104,7 @@ impl Open {
                     encoding.batch.push(Scope { launched, work, sampled });
                 }
             }
-            State::Unprofiled => {}
+            State::Unprofiled(scopes) => *scopes += usize::from(launched.is_some()),
             State::Ended => self.collector.inbox.submissions.count_late_scope(),
         }
     }
@@ -116,7 +116,7 @@ impl<W: CommandBufferWrapper> ProfiledEncoder<W> {
             Some(batch) => {
                 State::Profiled(Encoding { batch, blocks: Vec::new(), written: Vec::new() })
             }
-            None => State::Unprofiled,
+            None => State::Unprofiled(0),
         };
         let open = Arc::new(Open { collector: Arc::clone(&collector), state: Mutex::new(state) });
         Self { wrapper: Some(wrapper), collector, abilities, open }
@@ -206,7 +206,14 @@ impl<W: CommandBufferWrapper> ProfiledEncoder<W> {
     /// Has the samples resolved, and asks to be told when they are there.
     fn resolve(&mut self) -> Option<u64> {
         let state = std::mem::replace(&mut *lock(&self.open.state), State::Ended);
-        let State::Profiled(Encoding { batch, blocks, written }) = state else { return None };
+        let Encoding { batch, blocks, written } = match state {
+            State::Profiled(encoding) => encoding,
+            State::Unprofiled(scopes) => {
+                self.collector.inbox.submissions.count_unprofiled(scopes);
+                return None;
+            }
+            State::Ended => return None,
+        };
         if batch.is_empty() {
             return None;
         }
@@ -217,12 +224,12 @@ impl<W: CommandBufferWrapper> ProfiledEncoder<W> {
         let id = batch.enter()?;
         let inbox = &collector.inbox;
         let notice = Notice::new(id, inbox);
-        let pending = Pending { blocks, readback: readback.clone(), samples: written.len() * 2 };
-        inbox.expect(id, pending);
-        match readback {
-            Some(readback) => {
+        let mapped = readback.as_ref().map(|readback| readback.buffer.clone());
+        inbox.expect(id, Pending { blocks, readback, samples: written.len() * 2 });
+        match mapped {
+            Some(buffer) => {
                 let told = move |result: Result<(), _>| notice.call(result.is_ok());
-                encoder.map_buffer_on_submit(&readback, MapMode::Read, .., told);
+                encoder.map_buffer_on_submit(&buffer, MapMode::Read, .., told);
             }
             None => encoder.on_submitted_work_done(move || notice.call(true)),
         }

@@ -37,6 +37,12 @@
 //! [`Polling::Caller`] there is no such thread: results are recorded in
 //! [`submit`](GpuProfiler::submit) and [`poll`](GpuProfiler::poll).
 //!
+//! Whoever polls runs all callbacks that are due, so yours (`map_async`, `on_submitted_work_done`,
+//! device lost) may run on the profiler's thread, or within a call of the profiler. If one panics
+//! there, the panic ends with it: others that were due at the same moment are dropped, and work
+//! that they were to tell of is counted as never submitted. When wgpu itself
+//! panics because the device is gone, the device is taken for lost.
+//!
 //! # Clocks
 //!
 //! wgpu has no call that reads the device's clock and the host's together. The two are tied by what
@@ -50,7 +56,9 @@
 //! - The device's counter is taken to have 64 bits: wgpu does not tell how many count. A kernel
 //!   during which a shorter one began again has no time of its own.
 //! - `submit to done` includes the time until somebody looked.
-//! - A command buffer that wgpu refuses as invalid may be recorded as submit to done.
+//! - wgpu does not tell whether it refused a submission. It is noticed by timestamps that are those
+//!   of an earlier command buffer, and counted as failed; where there was none before, or none are
+//!   sampled, the command buffer is recorded as submit to done.
 
 #[cfg(feature = "off")]
 mod off;

@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{Arc, Mutex},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ::wgpu::{CommandEncoderDescriptor, Device, Features, Queue, SubmissionIndex};
@@ -33,6 +33,8 @@ pub struct GpuProfiler {
     collector: Arc<Collector>,
     queue: Queue,
     abilities: Abilities,
+    /// Whether a thread of its own polls.
+    has_helper: bool,
     memory: Arc<GpuMemory>,
     _reader: DeviceReader,
 }
@@ -98,12 +100,12 @@ impl Builder<'_> {
             clock: Mutex::new(clock),
             inbox,
         });
-        if polling == Polling::Helper {
+        // Without one, who calls the profiler polls.
+        let has_helper = polling == Polling::Helper && {
             let helper = Arc::clone(&collector);
             let thread = thread::Builder::new().name("ringscope-gpu".to_owned());
-            // Without one, who calls the profiler polls.
-            let _ = thread.spawn(move || helper.run());
-        }
+            thread.spawn(move || helper.run()).is_ok()
+        };
         let memory = Arc::new(GpuMemory::of(&number.to_string(), None));
         let (read, allocator) = (Arc::clone(&memory), device.clone());
         let reader = DeviceReader::register(move || {
@@ -111,7 +113,8 @@ impl Builder<'_> {
                 read.snapshot(report.total_allocated_bytes, Some(report.total_reserved_bytes));
             }
         });
-        GpuProfiler { collector, queue: queue.clone(), abilities, memory, _reader: reader }
+        let queue = queue.clone();
+        GpuProfiler { collector, queue, abilities, has_helper, memory, _reader: reader }
     }
 }
 
@@ -148,6 +151,8 @@ impl GpuProfiler {
     /// Submits command buffers, profiled ones and others. Those of a profiler may be submitted
     /// without it as well ([`ProfiledBuffer::into_inner`]); their queue delay
     /// then counts from the end of their encoding.
+    ///
+    /// With [`Polling::Caller`] it also looks for work that is done, as [`poll`](Self::poll) does.
     pub fn submit<B: Into<ProfiledBuffer>>(
         &self,
         buffers: impl IntoIterator<Item = B>,
@@ -158,7 +163,11 @@ impl GpuProfiler {
             self.collector.inbox.submissions.submitted(id, now);
         }
         let index = self.queue.submit(buffers.into_iter().map(ProfiledBuffer::into_inner));
-        self.collector.inbox.wake();
+        if self.has_helper {
+            self.collector.inbox.wake();
+        } else {
+            self.collector.look();
+        }
         index
     }
 
@@ -170,7 +179,7 @@ impl GpuProfiler {
 
     /// Waits until nothing is in flight, or for so long. Returns whether nothing is.
     pub fn flush(&self, at_most: Duration) -> bool {
-        self.collector.look_until(Instant::now() + at_most)
+        self.collector.look_for(at_most)
     }
 
     /// Waits as [`flush`](Self::flush) does, gives up the rest, and says what was done.

@@ -10,6 +10,7 @@ use ::wgpu::{
     QUERY_SET_MAX_QUERIES, QUERY_SIZE, QuerySet, QuerySetDescriptor, QueryType,
 };
 
+use super::clock::words;
 use crate::gpu::{SlotPool, Slots};
 
 /// Queries in a block.
@@ -31,8 +32,50 @@ pub(super) struct QuerySets {
     device: Device,
     pool: Arc<SlotPool>,
     sets: Vec<OnceLock<Set>>,
-    /// Mappable buffers that nobody uses, with their sizes in blocks.
-    readbacks: Mutex<Vec<(usize, Buffer)>>,
+    /// Those that nobody uses.
+    readbacks: Mutex<Vec<Readback>>,
+}
+
+/// A buffer that samples are read from, again and again.
+#[derive(Debug)]
+pub(super) struct Readback {
+    pub(super) buffer: Buffer,
+    last: LastRead,
+}
+
+/// What was read from a buffer the last time; what never was is 0.
+#[derive(Debug, Default)]
+struct LastRead(Vec<u64>);
+
+impl LastRead {
+    /// Remembers what was read, and returns whether it is new. No two command buffers have
+    /// the same times, but zeros, which are none, may follow each other.
+    fn replace(&mut self, read: &[u64]) -> bool {
+        if self.0.len() < read.len() {
+            self.0.resize(read.len(), 0);
+        }
+        let last = &mut self.0[..read.len()];
+        let is_new = last != read || read.iter().all(|&word| word == 0);
+        last.copy_from_slice(read);
+        is_new
+    }
+}
+
+impl Readback {
+    /// Reads so many samples from the mapped buffer, and unmaps it. `None` if they are those of the
+    /// command buffer before: this one never ran. wgpu maps the buffer of one that it refused too.
+    pub(super) fn read(&mut self, count: usize) -> Option<Vec<u64>> {
+        let mut samples = Vec::new();
+        if let Ok(view) = self.buffer.get_mapped_range(..) {
+            samples.extend(words(&view).take(count));
+        }
+        self.buffer.unmap();
+        self.last.replace(&samples).then_some(samples)
+    }
+
+    fn blocks(&self) -> usize {
+        (self.buffer.size() / BLOCK_BYTES) as usize
+    }
 }
 
 impl QuerySets {
@@ -89,7 +132,7 @@ impl QuerySets {
         encoder: &mut CommandEncoder,
         blocks: &[Slots],
         written: &[bool],
-    ) -> Buffer {
+    ) -> Readback {
         let readback = self.readback(blocks.len());
         let parts: Vec<&[bool]> = written.chunks(PAIRS).collect();
         let mut at = 0;
@@ -118,27 +161,28 @@ impl QuerySets {
             }
             let bytes = (whole + last.len()) as u64 * 2 * u64::from(QUERY_SIZE);
             let to = at as u64 * BLOCK_BYTES;
-            encoder.copy_buffer_to_buffer(&set.resolved, base, &readback, to, bytes);
+            encoder.copy_buffer_to_buffer(&set.resolved, base, &readback.buffer, to, bytes);
             at += count;
         }
         readback
     }
 
-    fn readback(&self, blocks: usize) -> Buffer {
+    fn readback(&self, blocks: usize) -> Readback {
         let mut kept = self.readbacks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = kept.iter().rposition(|(size, _)| *size == blocks) {
-            return kept.swap_remove(at).1;
+        if let Some(at) = kept.iter().rposition(|it| it.blocks() == blocks) {
+            return kept.swap_remove(at);
         }
         drop(kept);
         let bytes = blocks as u64 * BLOCK_BYTES;
-        self.buffer(bytes, BufferUsages::COPY_DST | BufferUsages::MAP_READ)
+        let buffer = self.buffer(bytes, BufferUsages::COPY_DST | BufferUsages::MAP_READ);
+        Readback { buffer, last: LastRead::default() }
     }
 
-    /// A buffer that was read and unmapped.
-    pub(super) fn give_back(&self, readback: Buffer) {
+    /// One that was read.
+    pub(super) fn give_back(&self, readback: Readback) {
         let mut kept = self.readbacks.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT_READBACKS {
-            kept.push(((readback.size() / BLOCK_BYTES) as usize, readback));
+            kept.push(readback);
         }
     }
 }
@@ -146,4 +190,23 @@ impl QuerySets {
 /// Whether a block lies behind another in the same set.
 fn follows(block: &Slots, next: &Slots) -> bool {
     (next.buffer(), next.first()) == (block.buffer(), block.first() + block.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_buffer_held_before_is_not_new() {
+        let mut last = LastRead::default();
+        assert!(last.replace(&[0, 0]), "zeros are no times, and may be there again");
+        assert!(last.replace(&[0, 0]));
+        assert!(last.replace(&[10, 20, 30, 40]));
+        assert!(!last.replace(&[10, 20, 30, 40]), "nothing was written");
+        assert!(!last.replace(&[10, 20]), "nor of fewer scopes");
+        assert!(last.replace(&[50, 60]));
+        assert!(!last.replace(&[50, 60, 30, 40]), "what two command buffers left");
+        assert!(!last.replace(&[50, 60, 30, 40, 0, 0]), "with room that was never used");
+        assert!(last.replace(&[50, 60, 30, 41, 0, 0]));
+    }
 }

@@ -251,10 +251,33 @@ fn past_the_limit_command_buffers_run_unprofiled_and_are_counted() {
         let _second = submit(&submissions, &["b"]);
         assert!(submissions.begin().is_none() && submissions.begin().is_none());
         assert_eq!(submissions.report().refused, 2);
+        submissions.count_unprofiled(0);
+        submissions.count_unprofiled(5);
+        assert_eq!((submissions.report().unprofiled, submissions.report().untimed()), (5, 5));
         drop(open);
         assert!(submissions.begin().is_some(), "one was given back");
         complete(&submissions, id, submitted + 100, &[submitted / 2 + 1, submitted / 2 + 2]);
         assert_eq!(submissions.in_flight(), 1);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    assert_eq!(told.only("kernel.untimed").number("count"), 5);
+}
+
+#[test]
+fn what_is_being_recorded_is_in_flight() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let submissions = submissions(8);
+        let (id, submitted) = submit(&submissions, &["slow to record"]);
+        let samples = [submitted / 2 + 5, submitted / 2 + 6];
+        let completion = Completion { done: submitted + 1_000, samples: &samples, whole: None };
+        submissions.complete(id, &completion, DeviceCounter::FULL, |device| {
+            assert_eq!((submissions.in_flight(), submissions.report().recorded), (1, 0));
+            assert_eq!(submissions.submitted_at(id), None, "it was taken");
+            at(device)
+        });
+        assert_eq!((submissions.in_flight(), submissions.report().recorded), (0, 1));
         recorder.finish().unwrap();
     });
     end.run().succeeded();
@@ -291,7 +314,8 @@ fn what_never_completes_is_counted_and_the_trace_says_so() {
         let (failed, _) = submit(&submissions, &["failed"]);
         submissions.fail(failed);
         let (late, submitted) = submit(&submissions, &["a", "b", "c"]);
-        let open_at_the_end = submissions.begin().unwrap();
+        let mut open_at_the_end = submissions.begin().unwrap();
+        open_at_the_end.push(scope("open at the end", None));
         submissions.close();
         assert!(submissions.begin().is_none(), "it has ended");
         assert!(open_at_the_end.enter().is_none());
@@ -299,7 +323,7 @@ fn what_never_completes_is_counted_and_the_trace_says_so() {
         complete(&submissions, late, submitted + 100, &[submitted / 2, submitted / 2]);
         let report = submissions.report();
         assert_eq!((report.never_submitted, report.failed), (3, 1));
-        assert_eq!((report.abandoned, report.stray, report.untimed()), (3, 1, 4));
+        assert_eq!((report.abandoned, report.stray, report.untimed()), (4, 1, 5));
         scene.say("report", report);
         recorder.finish().unwrap();
     });
@@ -308,10 +332,10 @@ fn what_never_completes_is_counted_and_the_trace_says_so() {
     assert!(kernels(&told).is_empty());
     let untimed = told.named("kernel.untimed");
     let counts: Vec<u64> = untimed.iter().map(|event| event.number("count")).collect();
-    assert_eq!(counts, [1, 3]);
+    assert_eq!(counts, [1, 3, 1]);
     assert_eq!(
         end.said("report"),
-        "0 recorded, 3 never submitted, 1 failed, 3 not completed, \
+        "0 recorded, 3 never submitted, 1 failed, 4 not completed, \
          1 completions of nothing in flight"
     );
 }
@@ -334,6 +358,7 @@ fn a_lost_device_takes_what_is_in_flight_and_begins_nothing_more() {
         recorder.finish().unwrap();
     });
     let told = end.run().succeeded().trace();
-    let lost = told.only("kernel.untimed");
-    assert_eq!(lost.number("count"), 2);
+    let untimed = told.named("kernel.untimed");
+    let counts: Vec<u64> = untimed.iter().map(|event| event.number("count")).collect();
+    assert_eq!(counts, [2, 1], "in flight, and entered later");
 }
