@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 fn record_and_report() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).map_or_else(|| "hot_loop.trace".into(), PathBuf::from);
-    let recorder = Recorder::builder().path(path).metadata("example", "hot_loop").start()?;
+    let recorder = Recorder::builder().path(&path).metadata("example", "hot_loop").start()?;
 
     let tokenizer = thread::Builder::new().name("tokenizer".into()).spawn(tokenize)?;
     generate(400);
@@ -33,7 +33,7 @@ fn record_and_report() -> Result<(), Box<dyn Error>> {
     let summary = recorder.finish()?;
     eprintln!("{summary}\n");
     // What `analyze report hot_loop.trace` prints.
-    let command = [OsString::from("analyze"), "report".into(), summary.path.into()];
+    let command = [OsString::from("analyze"), "report".into(), path.into()];
     Cli::try_parse_from(command)?.run()?;
     eprintln!("\nto ask more: cargo run --release --no-default-features -- --help");
     Ok(())
