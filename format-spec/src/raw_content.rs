@@ -94,6 +94,8 @@ impl RawContent {
         self.clear();
         self.sequence = head.sequence;
         self.generation = head.generation;
+        // Nearly all of it is events; growing step by step would copy them twice.
+        self.events.reserve(units.len() / UNIT);
         while !units.is_empty() {
             let Some(taken) = self.read_batch(units) else {
                 self.units_unreadable = (units.len() / UNIT) as u32;

@@ -23,8 +23,9 @@
 //!
 //! - **A ring is full:** the newest event is dropped and counted. The thread never waits.
 //! - **The process is killed:** the file holds everything up to the last tick of
-//!   the drain (about a millisecond while recording, 100 ms after half a second without an
-//!   event: [`Builder::ticks`]), and which spans every thread was inside of.
+//!   the drain (about a millisecond while recording, 4 ms where fewer than 64 events happen in
+//!   one, 100 ms after half a second without any: [`Builder::ticks`]), and which spans every
+//!   thread was inside of.
 //! - **It panics or crashes:** the rings are flushed first.
 //! - **The disk is full:** recording goes on in memory as far as that reaches; what
 //!   is lost is counted.

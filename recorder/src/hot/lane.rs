@@ -19,7 +19,7 @@ use ringscope_format::{
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{
-    atomics::{AtomicU32, AtomicU64, Relaxed, Release},
+    atomics::{Acquire, AtomicU32, AtomicU64, Relaxed, Release},
     hot::{in_flight::InFlight, ownership::Ownership},
 };
 
@@ -61,6 +61,8 @@ unsafe impl Send for Lane {}
 /// and store (a `fetch_add` would lock the bus for each), read by the drain.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// Grows with each of the others, after them: equal twice, nothing was counted meanwhile.
+    changes: AtomicU64,
     pub(crate) lost: [AtomicU64; 8],
     pub(crate) lost_slots: [AtomicU64; 8],
     pub(crate) skipped: [AtomicU64; 8],
@@ -75,6 +77,40 @@ pub(crate) struct Owner {
     pub(crate) name: String,
     /// The recorder's own thread, whose events are accounted apart.
     pub(crate) is_recorder: bool,
+}
+
+impl Counts {
+    #[cold]
+    fn lose(&self, cause: LostCause, slots: u64) {
+        add(&self.lost[cause as usize], 1);
+        add(&self.lost_slots[cause as usize], slots);
+        self.change();
+    }
+
+    #[inline]
+    fn skip(&self, cause: SkipCause) {
+        add(&self.skipped[cause as usize], 1);
+        self.change();
+    }
+
+    #[inline(always)]
+    fn change(&self) {
+        // Release, with the load in `changes`: who sees the change sees what was counted.
+        self.changes.store(self.changes.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Differs whenever something was counted.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Acquire)
+    }
+
+    /// Owner only: for the next one.
+    fn reset(&self) {
+        for count in self.lost.iter().chain(&self.lost_slots).chain(&self.skipped) {
+            count.store(0, Relaxed);
+        }
+        self.change();
+    }
 }
 
 #[inline(always)]
@@ -166,13 +202,12 @@ impl Lane {
 
     #[cold]
     pub(crate) fn lose(&self, cause: LostCause, slots: u64) {
-        add(&self.counts.lost[cause as usize], 1);
-        add(&self.counts.lost_slots[cause as usize], slots);
+        self.counts.lose(cause, slots);
     }
 
     #[inline]
     pub(crate) fn skip(&self, cause: SkipCause) {
-        add(&self.counts.skipped[cause as usize], 1);
+        self.counts.skip(cause);
     }
 
     /// Owner only: an id for an asynchronous span, unique in this process.
@@ -196,10 +231,7 @@ impl Lane {
             *self.owner.get() = owner;
         }
         self.in_flight.leave(0);
-        let counts = &self.counts;
-        for count in counts.lost.iter().chain(&counts.lost_slots).chain(&counts.skipped) {
-            count.store(0, Relaxed);
-        }
+        self.counts.reset();
         self.begun.store(0, Relaxed);
         self.track_word.store(u64::from(track) << 32, Relaxed);
         self.ownership.settle();

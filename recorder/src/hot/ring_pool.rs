@@ -67,6 +67,7 @@ static NEXT_TRACK: AtomicU32 = AtomicU32::new(1);
 
 /// Events of threads that had no lane, by cause.
 pub(crate) static UNATTACHED: Unattached = Unattached {
+    changes: AtomicU64::new(0),
     lost: [const { AtomicU64::new(0) }; 8],
     skipped: [const { AtomicU64::new(0) }; 8],
 };
@@ -74,6 +75,8 @@ pub(crate) static UNATTACHED: Unattached = Unattached {
 /// Counts shared by all threads that have no lane of their own.
 #[derive(Debug)]
 pub(crate) struct Unattached {
+    /// Grows with each of the others, after them.
+    changes: AtomicU64,
     pub(crate) lost: [AtomicU64; 8],
     pub(crate) skipped: [AtomicU64; 8],
 }
@@ -82,11 +85,19 @@ impl Unattached {
     #[cold]
     pub(crate) fn lose(&self, cause: LostCause) {
         self.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     #[cold]
     pub(crate) fn skip(&self, cause: SkipCause) {
         self.skipped[cause as usize].fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Differs whenever something was counted.
+    pub(crate) fn changes(&self) -> u64 {
+        // Acquire, with the Release above: who sees the change sees what was counted.
+        self.changes.load(Ordering::Acquire)
     }
 }
 

@@ -22,7 +22,8 @@ impl Drain {
             if seen.view == DrainView::Absent {
                 continue;
             }
-            if !has_counted(lane, seen) {
+            let changes = lane.counts.changes();
+            if std::mem::replace(&mut seen.count_changes, changes) == changes {
                 continue; // nearly always, and every tick asks
             }
             // The vitals count the program's events; what the recorder's own
@@ -54,6 +55,10 @@ impl Drain {
                     note(&mut self.losses, what, [skipped, 0, total], (from, to));
                 }
             }
+        }
+        let changes = UNATTACHED.changes();
+        if std::mem::replace(&mut self.unattached_changes, changes) == changes {
+            return;
         }
         for cause in 0..8 {
             let total = UNATTACHED.lost[cause].load(Ordering::Relaxed);
@@ -119,17 +124,10 @@ impl Drain {
     }
 }
 
-/// Whether a thread has lost or skipped something since the last tick.
-fn has_counted(lane: &Lane, seen: &Seen) -> bool {
-    let counts = &lane.counts;
-    let now = [&counts.lost, &counts.lost_slots, &counts.skipped].into_iter().flatten();
-    let then = [&seen.lost, &seen.lost_slots, &seen.skipped].into_iter().flatten();
-    now.zip(then).fold(0, |differ, (now, then)| differ | (now.load(Relaxed) ^ then)) != 0
-}
-
 /// Makes the counts of an older recording the zero of this one.
 pub(super) fn take_counts(lane: &Lane, seen: &mut Seen) {
     let counts = &lane.counts;
+    seen.count_changes = counts.changes();
     for cause in 0..8 {
         seen.lost[cause] = counts.lost[cause].load(Relaxed);
         seen.lost_slots[cause] = counts.lost_slots[cause].load(Relaxed);

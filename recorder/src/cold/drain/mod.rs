@@ -14,12 +14,16 @@
 //! what a span costs.
 
 mod losses;
+mod pace;
 mod slow_names;
 mod stacks;
 mod tables;
 
-use self::slow_names::SlowNames;
 pub(crate) use self::tables::encode_names;
+use self::{
+    pace::{Found, Pace},
+    slow_names::SlowNames,
+};
 use std::{
     sync::{Arc, atomic::Ordering},
     thread,
@@ -47,19 +51,6 @@ use crate::{
     last_words,
 };
 
-/// While something is recorded, the drain sleeps longer as long as no ring is
-/// more than an eighth full, and shorter once one is a quarter full. Waking costs
-/// more than what there is to do: 4,000 times a second would be a tenth of a core.
-const LONGEST_BUSY_TICK: Duration = Duration::from_millis(1);
-const EMPTY_ENOUGH: f32 = 0.125;
-const FULL_ENOUGH: f32 = 0.25;
-/// Ticks without an event before the drain starts to sleep longer.
-const BUSY_FOR: u32 = 16;
-/// How long it sleeps between events that are seconds apart at most. Costs
-/// about half a percent of a core on a virtual machine, where waking takes 25 us.
-const PAUSE_TICK: Duration = Duration::from_millis(4);
-/// Ticks without an event after which it takes the program for idle: half a second.
-const IDLE_AFTER: u32 = BUSY_FOR + 125;
 /// How often a stack that keeps moving is looked at again within one tick.
 const SNAPSHOT_TRIES: u32 = 32;
 /// Entries of the in-flight area that hold asynchronous spans, behind those of the lanes.
@@ -73,7 +64,8 @@ struct Seen {
     /// The sequence number of the slot that last had this lane's track described.
     described_in: u64,
     track: u32,
-    /// Counts that are already in the vitals.
+    /// Counts that are already in the vitals, and when they were looked at.
+    count_changes: u64,
     lost: [u64; 8],
     lost_slots: [u64; 8],
     skipped: [u64; 8],
@@ -81,6 +73,8 @@ struct Seen {
     told: [u64; 8],
     /// Stack as of this tick, and which version of it the file has.
     frames: Box<[(u64, u32); LISTED_FRAMES]>,
+    /// Where the next copy goes, which may turn out to be torn.
+    attempt: Box<[(u64, u32); LISTED_FRAMES]>,
     depth: u32,
     version: u64,
     version_in_file: Option<u64>,
@@ -94,11 +88,13 @@ impl Seen {
         Self {
             described_in: 0,
             track: 0,
+            count_changes: 0,
             lost: [0; 8],
             lost_slots: [0; 8],
             skipped: [0; 8],
             told: [0; 8],
             frames: Box::new([(0, 0); LISTED_FRAMES]),
+            attempt: Box::new([(0, 0); LISTED_FRAMES]),
             depth: 0,
             version: 0,
             version_in_file: None,
@@ -130,10 +126,7 @@ impl Remains {
 /// How a pass went.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pass {
-    /// Something was in the rings.
-    busy: bool,
-    /// How full the fullest ring was, up to 1.
-    fill: f32,
+    found: Found,
     /// There was no free slot for all of it.
     blocked: bool,
 }
@@ -156,8 +149,8 @@ pub(crate) struct Drain {
     pairs_taken: usize,
     next_pair: u64,
     unattached: ([u64; 8], [u64; 8]),
-    /// How full the fullest ring was in this tick.
-    fill: f32,
+    unattached_changes: u64,
+    found: Found,
     /// When a fatal signal was first seen.
     dying_since: Option<u64>,
     /// Asynchronous spans as of this tick, and as the file has them.
@@ -177,6 +170,7 @@ impl Drain {
     /// thrown away; what they counted becomes the zero of the counts.
     pub(crate) fn new(shared: Arc<Shared>, file: Arc<TraceFile>, names_in_file: u32) -> Self {
         let now = clock::ticks();
+        let unattached_changes = UNATTACHED.changes();
         let unattached = (
             std::array::from_fn(|i| UNATTACHED.lost[i].load(Ordering::Relaxed)),
             std::array::from_fn(|i| UNATTACHED.skipped[i].load(Ordering::Relaxed)),
@@ -198,7 +192,8 @@ impl Drain {
             pairs_taken: 0,
             next_pair: now,
             unattached,
-            fill: 0.0,
+            unattached_changes,
+            found: Found::default(),
             dying_since: None,
             async_open: Vec::new(),
             async_in_file: Vec::new(),
@@ -236,8 +231,7 @@ impl Drain {
         // It does little, and what waits for it is a ring that fills up.
         scheduling::take_short_turns(Duration::from_micros(100));
         let rendezvous = last_words::rendezvous();
-        let (busy_tick, idle_tick) = (self.shared.config.busy_tick, self.shared.config.idle_tick);
-        let (mut idle, mut tick) = (0_u32, busy_tick);
+        let mut pace = Pace::new(self.shared.config.busy_tick, self.shared.config.idle_tick);
         loop {
             let stopping = self.shared.stop_drain.load(Ordering::Acquire);
             if stopping {
@@ -260,17 +254,7 @@ impl Drain {
                 self.give_up_the_rest();
                 break;
             }
-            idle = if pass.busy { 0 } else { idle.saturating_add(1) };
-            tick = match idle {
-                0 if pass.fill > FULL_ENOUGH => tick / 2,
-                0 if pass.fill > EMPTY_ENOUGH => tick,
-                0 => (tick * 2).min(LONGEST_BUSY_TICK),
-                1..BUSY_FOR => tick.min(LONGEST_BUSY_TICK),
-                BUSY_FOR..IDLE_AFTER => (tick * 2).min(PAUSE_TICK),
-                _ => idle_tick,
-            };
-            tick = tick.clamp(busy_tick, idle_tick);
-            thread::park_timeout(tick);
+            thread::park_timeout(pace.after(pass.found));
         }
         self.finish()
     }
@@ -314,10 +298,7 @@ impl Drain {
         let left = self.switch_files();
         self.meet_lanes();
         self.look();
-        // The recorder's own readings are no reason to stay awake.
-        let events_of_the_program =
-            |(lane, seen): (&&'static Lane, &Seen)| seen.available > 0 && !lane.owner().is_recorder;
-        let busy = self.lanes.iter().zip(&self.seen).any(events_of_the_program);
+        let found = self.found;
         let stored = self.write_names(now)
             && self.write_tracks(now)
             && self.write_clock_pair(now)
@@ -340,7 +321,7 @@ impl Drain {
         self.write_vitals(now);
         self.recycle();
         self.last_pass = now;
-        Pass { busy, fill: self.fill, blocked }
+        Pass { found, blocked }
     }
 
     fn meet_lanes(&mut self) {
@@ -351,7 +332,7 @@ impl Drain {
     /// Step 1: stacks first, rings second.
     fn look(&mut self) {
         let mut fullest = 0;
-        self.fill = 0.0;
+        self.found = Found::default();
         let mut rings = 0;
         for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
             seen.available = 0;
@@ -363,18 +344,20 @@ impl Drain {
             seen.track = lane.owner().track;
             if seen.version_in_file != Some(lane.in_flight.version()) {
                 // A copy that failed may be torn; the last good one stays.
-                let mut frames = [(0, 0); LISTED_FRAMES];
-                let mut tries = (0..SNAPSHOT_TRIES).map(|_| lane.in_flight.snapshot(&mut frames));
-                if let Some(found) = tries.find_map(|found| found) {
-                    drop(tries);
+                let copy = |_| lane.in_flight.snapshot(&mut seen.attempt);
+                if let Some(found) = (0..SNAPSHOT_TRIES).find_map(copy) {
                     (seen.depth, seen.version) = (found.depth, found.version);
-                    *seen.frames = frames;
+                    std::mem::swap(&mut seen.frames, &mut seen.attempt);
                 }
             }
             seen.available = lane.consumer().slots();
             fullest = fullest.max(seen.available as u64);
             let capacity = lane.consumer().buffer().capacity().max(1);
-            self.fill = self.fill.max(seen.available as f32 / capacity as f32);
+            self.found.fill = self.found.fill.max(seen.available as f32 / capacity as f32);
+            // The recorder's own readings are no reason to stay awake.
+            if !lane.owner().is_recorder {
+                self.found.units += seen.available;
+            }
         }
         self.look_at_async_spans();
         self.shared.rings.store(rings, Ordering::Relaxed);
