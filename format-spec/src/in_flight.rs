@@ -10,7 +10,7 @@ use bytemuck::{Pod, Zeroable};
 pub struct OpenSpan {
     /// When it started, in ticks.
     pub start: u64,
-    /// The id of an asynchronous span; 0 in a stack.
+    /// The id of an asynchronous span, or the number of a task that waits; 0 in a stack.
     pub id: u64,
     /// Id of its name.
     pub name: u32,
@@ -53,7 +53,7 @@ pub fn write_in_flight(
 pub struct InFlight {
     /// When this was true.
     pub tick: u64,
-    /// Whose stack it is; 0: a set of asynchronous spans.
+    /// Whose stack it is; 0: a set of asynchronous spans and of tasks that wait.
     pub track: u32,
     /// How many spans are open, also those that are not listed.
     pub depth: u32,

@@ -18,7 +18,7 @@ use crate::hot::{
     span::{count_skip, keyed},
 };
 
-/// How many asynchronous spans are listed while they are open.
+/// How many asynchronous spans, tasks of `tracing` among them, are listed while they are open.
 pub(crate) const LISTED: usize = 512;
 
 /// The table of open spans, made when the first one begins.
@@ -88,13 +88,12 @@ impl<const N: usize> AsyncSpan<N> {
         let Some(lane) = this_threads_lane() else {
             return span;
         };
-        EVER_USED.store(true, Ordering::Relaxed);
         span.id = lane.next_span_id();
         span.name = name;
         span.track = lane.track();
         span.start = ticks();
         span.listed =
-            OPEN.open(OpenSpanCopy { id: span.id, start: span.start, name, track: span.track });
+            list(OpenSpanCopy { id: span.id, start: span.start, name, track: span.track });
         span
     }
 
@@ -150,6 +149,12 @@ impl<const N: usize> Drop for AsyncSpan<N> {
             OPEN.close(place);
         }
     }
+}
+
+/// Lists a span while it is open; its place, if there was one.
+pub(crate) fn list(span: OpenSpanCopy) -> Option<u32> {
+    EVER_USED.store(true, Ordering::Relaxed);
+    OPEN.open(span)
 }
 
 fn skipped<const N: usize>(span: AsyncSpan<N>, cause: SkipCause) -> AsyncSpan<N> {

@@ -8,13 +8,17 @@ use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, V
 
 use super::{
     details::{self, Telling},
+    sites::Site,
     slots::{ELSEWHERE, Slot, TWICE_AT_ONCE, UNRECORDED, UNTIMED},
 };
 use crate::hot::{
+    async_span,
     call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
     clock,
     lane::Lane,
-    names, ring_pool,
+    names,
+    open_spans::OpenSpanCopy,
+    ring_pool,
     span::count_skip,
 };
 
@@ -24,9 +28,10 @@ static KEYS: LazyLock<[u32; 4]> = LazyLock::new(|| {
     names::with(|names| KEYS.map(|key| names.intern(key)))
 });
 
-/// Gives the keys their ids.
+/// Gives the keys their ids, and makes the table of open spans: neither is the hot path's to do.
 pub(super) fn prepare() {
     LazyLock::force(&KEYS);
+    LazyLock::force(&async_span::OPEN);
     details::prepare();
 }
 
@@ -84,6 +89,32 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
         }
         lane.push_wide(record, telling.fields(), telling.links());
     });
+}
+
+/// Lists a span among those that are open, as the table has room: a task that waits is on no
+/// thread's stack, and would be missing from what a killed process was doing.
+///
+/// Not one that is known to be used again, which is open for as long as there is a model; nor one
+/// of which nobody knows when it was created, since its first slice began when it did.
+#[cold]
+pub(super) fn list(slot: &Slot, site: &Site) {
+    let (state, start) = (site.call_site.state(), slot.created());
+    let is_reused = slot.has(TWICE_AT_ONCE | ELSEWHERE);
+    let is_known = start > UNTIMED && slot.home() != 0 && !slot.has(UNRECORDED);
+    if state == OFF || is_reused || !is_known || !slot.begin_listing() {
+        return;
+    }
+    let (id, name, track) = (slot.number().into(), state & !LOOK_CLOSER, slot.home());
+    if let Some(place) = async_span::list(OpenSpanCopy { id, start, name, track }) {
+        slot.listed_at(place);
+    }
+}
+
+/// Takes a span that is closed off that list.
+pub(super) fn unlist(slot: &Slot) {
+    if let Some(place) = slot.listed() {
+        async_span::OPEN.close(place);
+    }
 }
 
 /// The name that a site records under now, and how long it must have lasted in

@@ -86,6 +86,11 @@ impl Site {
         }
     }
 
+    /// Whether a span of the site had a life of its own.
+    pub(super) fn has_lives(&self) -> bool {
+        self.plain.load(Relaxed) == HAS_LIVES
+    }
+
     /// A span had a life of its own.
     pub(super) fn saw_life(&self) {
         self.plain.store(HAS_LIVES, Relaxed);

@@ -55,6 +55,10 @@ pub(super) const UNTIMED: u64 = 1;
 const HAS_DETAILS: u32 = 1;
 /// Has some that no slice has told yet.
 const NEWS: u32 = 2;
+/// Somebody is about to list it among the open spans.
+const LISTING: u32 = 4;
+/// It is listed, at `place`.
+const LISTED: u32 = 8;
 
 /// One span.
 #[repr(align(128))]
@@ -65,8 +69,8 @@ pub(super) struct Slot {
     site: AtomicPtr<Site>,
     /// Flags, and how many threads are inside.
     state: AtomicU64,
-    /// What is known of `details` without locking them; 0 while nobody has the slot. Apart from
-    /// `state`: any thread may add details while another enters.
+    /// What is known of `details` without locking them, and whether it is listed; 0 while nobody
+    /// has the slot. Apart from `state`: any thread may add details while another enters.
     told: AtomicU32,
     /// Handles that are left; 1 while nobody has the slot.
     references: AtomicU32,
@@ -85,6 +89,8 @@ pub(super) struct Slot {
     tracks: AtomicU64,
     /// How many spans its thread had entered when it was created.
     turn: AtomicU32,
+    /// Where it is among the open spans, if it is listed.
+    place: AtomicU32,
     details: Mutex<Option<Box<Details>>>,
 }
 
@@ -340,15 +346,35 @@ impl Slot {
         *self.lock_details() = Some(details);
     }
 
+    /// Whether the caller is the one to list it among the open spans.
+    pub(super) fn begin_listing(&self) -> bool {
+        self.told.load(Relaxed) & LISTING == 0
+            && self.told.fetch_or(LISTING, Relaxed) & LISTING == 0
+    }
+
+    /// It is listed at this place.
+    pub(super) fn listed_at(&self, place: u32) {
+        self.place.store(place, Relaxed);
+        // Release, with the load in `listed`: who sees it listed sees where.
+        self.told.fetch_or(LISTED, Release);
+    }
+
+    /// Its place among the open spans.
+    pub(super) fn listed(&self) -> Option<u32> {
+        (self.told.load(Acquire) & LISTED != 0).then(|| self.place.load(Relaxed))
+    }
+
     /// They are not told of any more; their memory stays for the next span.
     pub(super) fn forget_details(&self) {
-        if self.told.load(Relaxed) == 0 {
-            return;
-        }
-        if let Some(details) = self.lock_details().as_mut() {
+        let told = self.told.load(Relaxed);
+        if told & HAS_DETAILS != 0
+            && let Some(details) = self.lock_details().as_mut()
+        {
             details.clear();
         }
-        self.told.store(0, Relaxed);
+        if told != 0 {
+            self.told.store(0, Relaxed);
+        }
     }
 
     fn lock_details(&self) -> MutexGuard<'_, Option<Box<Details>>> {
@@ -369,6 +395,7 @@ impl Slot {
             stays: AtomicU64::new(0),
             tracks: AtomicU64::new(0),
             turn: AtomicU32::new(0),
+            place: AtomicU32::new(0),
             details: Mutex::new(None),
         }
     }

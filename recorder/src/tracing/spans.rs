@@ -235,19 +235,27 @@ fn leave(frame: &Frame) {
     let left = slot.go_out(span.start(), ticks, span.track());
     // Most likely there will be no other slice of a span that was entered at once; and
     // those of one that has had two are as those before.
-    if left < 2 && (left == 1 || frame.turn != slot.turn()) {
-        note_life(slot, left);
+    let waited = frame.turn != slot.turn();
+    if left < 2 && (left == 1 || waited || slot.created() > UNTIMED) {
+        note_life(slot, left, waited);
     }
 }
 
-/// It lives longer than a slice.
+/// It lives longer than a slice, or others of its site did: then it may be a task that
+/// waits, and somebody may want to know of it before it ends.
 #[cold]
 #[inline(never)]
-fn note_life(slot: &Slot, left_before: u32) {
-    if left_before == 0 {
+fn note_life(slot: &Slot, left_before: u32, waited: bool) {
+    let Some(site) = slot.site() else { return };
+    if left_before == 0 && waited {
         slot.mark(WAITED);
     }
-    slot.site().inspect(|site| site.saw_life());
+    if left_before > 0 || waited {
+        site.saw_life();
+    }
+    if site.has_lives() {
+        life::list(slot, site);
+    }
 }
 
 #[cold]
@@ -302,6 +310,7 @@ fn close_closer(slot: &'static Slot, id: u64) {
     } else if slot.created() > UNTIMED {
         slot.site().inspect(|site| site.saw_plain());
     }
+    life::unlist(slot);
     slot.forget_details();
     slot.free(id);
     match thread {
