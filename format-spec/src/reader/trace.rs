@@ -266,8 +266,10 @@ impl<S: Source> Trace<S> {
     /// asynchronous ones under track 0. Some may have ended; see
     /// [`in_flight`](Self::in_flight).
     pub fn open_spans(&self) -> Vec<InFlight> {
-        let mut stacks: Vec<InFlight> =
-            self.inventory.in_flight.iter().filter(|it| it.depth > 0).cloned().collect();
+        let mut stacks: Vec<InFlight> = Vec::new();
+        for entry in self.inventory.in_flight.iter().filter(|entry| entry.depth > 0) {
+            add(&mut stacks, entry.clone());
+        }
         let mut listed: HashSet<OpenSpan> =
             stacks.iter().flat_map(|stack| stack.spans.iter().copied()).collect();
         let mut told: BTreeMap<u32, InFlight> = BTreeMap::new();
@@ -283,7 +285,7 @@ impl<S: Source> Trace<S> {
             let least = if asynchronous { stack.spans.len() as u32 } else { depth + 1 };
             stack.depth = stack.depth.max(least);
         }
-        stacks.extend(told.into_values());
+        told.into_values().for_each(|stack| add(&mut stacks, stack));
         stacks
     }
 
@@ -319,6 +321,18 @@ impl<S: Source> Trace<S> {
         }
         stacks.retain(|stack| stack.depth > 0);
         Ok(stacks)
+    }
+}
+
+/// Asynchronous spans take as many entries as they need, and are one set all the same.
+fn add(stacks: &mut Vec<InFlight>, more: InFlight) {
+    match stacks.iter_mut().find(|stack| stack.track == 0 && more.track == 0) {
+        Some(set) => {
+            set.tick = set.tick.max(more.tick);
+            set.depth = set.depth.saturating_add(more.depth);
+            set.spans.extend(more.spans);
+        }
+        None => stacks.push(more),
     }
 }
 

@@ -56,6 +56,10 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
         return lane.skip(SkipCause::TooShort);
     }
     let is_reused = slot.has(TWICE_AT_ONCE) || slot.has(ELSEWHERE) && !is_just_left;
+    // A model's spans, if entered within nothing else, look like tasks until the model is gone.
+    if !is_reused && (is_just_left || slot.moves() > 0) {
+        site.saw_task();
+    }
     let record = Record {
         start,
         value: ticks,
@@ -94,8 +98,8 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
 /// Lists a span among those that are open, as the table has room: a task that waits is on no
 /// thread's stack, and would be missing from what a killed process was doing.
 ///
-/// Not one that is known to be used again, which is open for as long as there is a model; nor one
-/// of which nobody knows when it was created, since its first slice began when it did.
+/// Not one that is known to be used again, nor one of which nobody knows when it was created:
+/// that could not be told from its first slice.
 #[cold]
 pub(super) fn list(slot: &Slot, site: &Site) {
     let (state, start) = (site.call_site.state(), slot.created());

@@ -37,7 +37,9 @@ const PLAIN_ENOUGH: u32 = 64;
 /// The same where spans have fields.
 const PLAIN_WITH_FIELDS: u32 = PLAIN_ENOUGH + 1;
 /// A span of the site had a life of its own: from now on all of them are timed.
-const HAS_LIVES: u32 = u32::MAX;
+const HAS_LIVES: u32 = u32::MAX - 1;
+/// That was a task, and is over: others may be waiting.
+const HAS_TASKS: u32 = u32::MAX;
 
 /// What is known of one call site.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ pub(super) struct Site {
     /// The name of its level.
     level: u32,
     /// How many of its spans were plain, up to [`PLAIN_ENOUGH`] or
-    /// [`PLAIN_WITH_FIELDS`]; or [`HAS_LIVES`].
+    /// [`PLAIN_WITH_FIELDS`]; or [`HAS_LIVES`], or [`HAS_TASKS`].
     plain: AtomicU32,
 }
 
@@ -86,14 +88,21 @@ impl Site {
         }
     }
 
-    /// Whether a span of the site had a life of its own.
-    pub(super) fn has_lives(&self) -> bool {
-        self.plain.load(Relaxed) == HAS_LIVES
-    }
-
     /// A span had a life of its own.
     pub(super) fn saw_life(&self) {
-        self.plain.store(HAS_LIVES, Relaxed);
+        if self.plain.load(Relaxed) < HAS_LIVES {
+            self.plain.fetch_max(HAS_LIVES, Relaxed);
+        }
+    }
+
+    /// That was a task.
+    pub(super) fn saw_task(&self) {
+        self.plain.store(HAS_TASKS, Relaxed);
+    }
+
+    /// Whether tasks of the site have come to an end.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.plain.load(Relaxed) == HAS_TASKS
     }
 
     /// The key and the name of its level.

@@ -241,8 +241,8 @@ fn leave(frame: &Frame) {
     }
 }
 
-/// It lives longer than a slice, or others of its site did: then it may be a task that
-/// waits, and somebody may want to know of it before it ends.
+/// It lives longer than a slice, or others of its site did. If those were tasks it is one
+/// that waits, and somebody may want to know of it before it ends.
 #[cold]
 #[inline(never)]
 fn note_life(slot: &Slot, left_before: u32, waited: bool) {
@@ -253,7 +253,7 @@ fn note_life(slot: &Slot, left_before: u32, waited: bool) {
     if left_before > 0 || waited {
         site.saw_life();
     }
-    if site.has_lives() {
+    if site.has_tasks() {
         life::list(slot, site);
     }
 }

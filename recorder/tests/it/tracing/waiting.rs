@@ -41,8 +41,8 @@ fn killed_now(recorder: ringscope::Recorder) -> ! {
 fn a_killed_process_leaves_the_tasks_that_wait() {
     let end = child(|scene| {
         let recorder = recording(scene);
-        complete(request()); // what it learns from: requests wait
-        let mut waiting: Vec<Task> = (0..3).map(|_| request()).collect();
+        complete(request()); // what it learns from: requests wait, and end
+        let mut waiting: Vec<Task> = (0..100).map(|_| request()).collect();
         waiting.iter_mut().for_each(|task| assert!(poll(task.as_mut()).is_pending()));
         complete(request()); // and is over
         let _inside = info_span!("accept").entered();
@@ -52,7 +52,7 @@ fn a_killed_process_leaves_the_tasks_that_wait() {
     let stacks = told.trace.in_flight().unwrap();
     let waiting = stacks.iter().find(|stack| stack.track == 0).expect("tasks are listed");
     let names = waiting.spans.iter().map(|span| told.trace.names().get(span.name).unwrap());
-    assert_eq!(names.collect::<Vec<_>>(), ["request"; 3]);
+    assert_eq!(names.collect::<Vec<_>>(), ["request"; 100]);
     // They are what their slices are of, and were created before they were entered.
     for span in &waiting.spans {
         let slices = told.named("request");
@@ -80,7 +80,7 @@ fn a_task_that_is_closed_waits_no_more() {
 
 /// A model's spans are there for as long as the model is; nobody waits for them.
 #[test]
-fn spans_that_are_used_again_within_others_are_no_waiting_tasks() {
+fn spans_that_are_used_again_are_no_waiting_tasks() {
     let end = child(|scene: &Scene| {
         let recorder = scene.builder().start().unwrap();
         Subscriber::new().install().unwrap();
@@ -89,6 +89,10 @@ fn spans_that_are_used_again_within_others_are_no_waiting_tasks() {
             let _token = info_span!("token").entered();
             block.in_scope(|| norm.in_scope(|| ()));
             norm.in_scope(|| ());
+        }
+        let outermost = info_span!("outermost");
+        for _ in 0..100 {
+            outermost.in_scope(|| norm.in_scope(|| ()));
         }
         killed_now(recorder);
     });
