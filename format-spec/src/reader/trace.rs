@@ -1,13 +1,13 @@
 //! One trace, opened.
 
 use super::batch::{Batch, Columns};
-use super::damage::Damage;
+use super::damage::{Damage, Why};
 use super::decode::{self, Sealed};
 use super::inventory::Inventory;
 use super::source::Source;
 use super::tables::ToldOpen;
 use super::walk::{Found, first_recording};
-use crate::chunk::SectionEntry;
+use crate::chunk::{SectionEntry, section};
 use crate::clock_fit::{ClockFit, ClockPair};
 use crate::error::Error;
 use crate::file_header::{Counter, FIXED_LENGTH, FileHeader};
@@ -242,6 +242,15 @@ impl<S: Source> Trace<S> {
                 let held = self.inventory.raw.iter().find(|held| held.slot == slot);
                 let units = held.map_or(&[][..], |held| &held.content.events);
                 batch.fill_from_units(units, columns);
+                if let Some(held) = held.filter(|_| columns.contains(Columns::LONG_TEXTS)) {
+                    let left = batch.long_texts.absorb(&held.content.long_texts);
+                    batch.long_texts_error = (left > 0).then_some(Error::Section {
+                        sequence: chunk.sequence,
+                        section: section::LONG_TEXTS,
+                        offset: held.bytes.start,
+                        why: Why::Entries,
+                    });
+                }
                 Ok(())
             }
             Place::Sealed { offset, .. } => {
@@ -256,6 +265,8 @@ impl<S: Source> Trace<S> {
                 let done = decode::decode(&self.source, &sealed, columns, batch);
                 if done.is_err() {
                     batch.clear();
+                } else if columns.contains(Columns::LONG_TEXTS) {
+                    decode::long_texts(&self.source, &sealed, batch);
                 }
                 done
             }
