@@ -114,7 +114,7 @@ pub use record::{Kind, Record, Status, UNIT, ValueType};
 pub use sealing::ChunkEncoder;
 pub use slots::{
     EventDetails, Link, LinkRole, OwnedValue, Value, long_refs, parse_slots, slots_needed,
-    slots_needed_with, too_wide, write_slots, write_slots_with,
+    slots_needed_with, texts_left_cut, too_wide, write_slots, write_slots_with,
 };
 pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};

@@ -129,30 +129,41 @@ pub fn long_refs(fields: &[(u32, Value<'_>)], links: &[Link]) -> LongRefs {
     if too_wide(fields, links) {
         return long;
     }
-    let slots_of = |(_, value): &(u32, Value<'_>)| match value {
-        Value::Text(text) => Some(text_slots(text)),
-        _ => None,
-    };
     // Every slot that says where a text is takes one from the texts, which may then
     // cut another. At most so many rounds as there are texts.
     loop {
         let plan = plan(fields, links, long);
         let others = plan.links + plan.numbers.div_ceil(2) + plan.texts;
-        let (mut slots, mut left) = (plan.text_slots, plan.texts);
-        let mut found = long;
-        for (text, wanted) in fields.iter().filter_map(slots_of).enumerate() {
-            left -= 1;
-            let granted = wanted.min(slots - left);
-            slots -= granted;
-            if granted < wanted && others + found.count() < MAX_SLOTS {
-                found.texts |= 1 << text;
-            }
+        let mut more = cut_texts(fields, &plan) & !long.texts;
+        let before = long;
+        while more != 0 && others + long.count() < MAX_SLOTS {
+            long.texts |= more & more.wrapping_neg();
+            more &= more - 1;
         }
-        if found == long {
+        if long == before {
             return long;
         }
-        long = found;
     }
+}
+
+/// How many texts of an event are cut and have no long text.
+pub fn texts_left_cut(fields: &[(u32, Value<'_>)], links: &[Link], long: LongRefs) -> u32 {
+    (cut_texts(fields, &plan(fields, links, long)) & !long.texts).count_ones()
+}
+
+/// Bit *n* is set if the *n*-th text of the event gets fewer slots than it needs.
+fn cut_texts(fields: &[(u32, Value<'_>)], plan: &Plan) -> u32 {
+    let wanted = fields.iter().filter_map(|(_, value)| match value {
+        Value::Text(text) => Some(text_slots(text)),
+        _ => None,
+    });
+    let (mut slots, mut cut) = (plan.text_slots, 0);
+    for (text, wanted) in wanted.take(plan.texts).enumerate() {
+        let granted = wanted.min(slots - (plan.texts - 1 - text));
+        slots -= granted;
+        cut |= u32::from(granted < wanted) << text;
+    }
+    cut
 }
 
 /// Whether some field or link finds no place at all, not even cut.

@@ -77,6 +77,8 @@ mod cold;
 mod hot;
 #[cfg(not(feature = "off"))]
 mod last_words;
+#[cfg(not(feature = "off"))]
+mod long_texts;
 #[cfg(feature = "off")]
 mod off;
 #[cfg(not(feature = "off"))]

@@ -84,6 +84,9 @@ fn texts_that_do_not_fit_are_followed_by_the_numbers_of_their_wholes() {
     assert_eq!(long_refs(&fields[..3], &[]), LongRefs::NONE, "both texts fit");
     let long = long_refs(&fields, &[]).numbered_from(70);
     assert_eq!((long.count(), long.contains(0), long.contains(2)), (2, true, true));
+    assert_eq!(texts_left_cut(&fields, &[], long), 0);
+    assert_eq!(texts_left_cut(&fields, &[], long.without(2)), 1);
+    assert_eq!(texts_left_cut(&fields, &[], LongRefs::NONE), 2);
     let mut slots = Vec::new();
     write_slots_with(&fields, &[], long, |slot| slots.push(slot));
     assert_eq!(slots.len(), MAX_SLOTS);
