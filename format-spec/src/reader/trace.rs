@@ -54,6 +54,8 @@ pub struct ChunkInfo {
     pub first_tick: u64,
     /// Latest end of its events, in ticks; 0 without events.
     pub last_tick: u64,
+    /// Bytes of its long texts, unpacked.
+    pub long_text_bytes: u32,
     /// Where it is.
     pub place: Place,
     pub(crate) origin: u64,
@@ -69,6 +71,11 @@ impl ChunkInfo {
             slots: header.slots,
             first_tick: header.first_tick,
             last_tick: header.last_tick,
+            long_text_bytes: {
+                let mut sections = found.sections.iter();
+                let texts = sections.find(|entry| entry.kind == section::LONG_TEXTS);
+                texts.map_or(0, |entry| entry.raw)
+            },
             place: Place::Sealed { offset: found.offset, length: header.length },
             origin: header.origin,
             sections: found.sections,
@@ -84,6 +91,7 @@ impl ChunkInfo {
             slots: (content.events.len() - events) as u32,
             first_tick: records().map(|record| record.start).min().unwrap_or(0),
             last_tick: records().map(Record::end).max().unwrap_or(0),
+            long_text_bytes: content.long_texts.len() as u32,
             place: Place::Raw { slot },
             origin: 0,
             sections: Box::default(),

@@ -154,6 +154,7 @@ fn long_texts_come_back_whole_from_raw_slots_and_from_sealed_chunks() {
     for file in [&sealed, &raw] {
         let trace = file.open();
         assert_eq!(trace.damage(), []);
+        assert_eq!(trace.chunks()[0].long_text_bytes as usize, content.long_texts.len());
         let batch = trace.decode(&trace.chunks()[0], all()).unwrap();
         assert!(batch.long_texts_error.is_none());
         assert_eq!(texts_of(&batch), [whole()]);
