@@ -22,6 +22,7 @@
 //! # What happens when
 //!
 //! - **A ring is full:** the newest event is dropped and counted. The thread never waits.
+//! - **Too many long texts of errors come at once:** they stay cut, and that is counted.
 //! - **The process is killed:** the file holds everything up to the last tick of
 //!   the drain (about a millisecond while recording, 100 ms after half a second without an
 //!   event: [`Builder::ticks`]), and which spans every thread was inside of.
@@ -36,8 +37,9 @@
 //!
 //! Allocate, lock, format, make a system call, wait, or store to memory that
 //! belongs to a file. The first use of a thread or of a call site is cold; a
-//! thread can pay for it early with [`register_thread`]. Recording from inside a
-//! signal handler is not supported.
+//! thread can pay for it early with [`register_thread`]. An error whose texts are longer
+//! than an event holds (about 700 bytes) is cold as well: they are copied, up to 64 KiB each,
+//! and kept beside it. Recording from inside a signal handler is not supported.
 //!
 //! # Features
 //!

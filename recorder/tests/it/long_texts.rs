@@ -8,7 +8,7 @@ use std::{fmt, fs, sync::Barrier, thread, time::Duration};
 
 use ringscope::{
     Kind, error, event,
-    handlers::{ChannelExporter, ExportFilter, Field},
+    handlers::{ChannelExporter, ConsoleExporter, ExportFilter, Field},
     span,
     vocabulary::{CallException, WorkerCrash},
 };
@@ -255,10 +255,10 @@ fn text_of(at: u64) -> String {
 }
 
 /// Errors with long texts among spans, for ever.
-fn fail_steadily(scene: &Scene) {
+fn fail_steadily(scene: &Scene, spans_between: u32) {
     let recorder = scene.builder().start().unwrap();
     for at in 0_u64.. {
-        for _ in 0..50 {
+        for _ in 0..spans_between {
             drop(span!("step", at = at));
         }
         error!("failed", at = at, stack = &text_of(at));
@@ -273,7 +273,7 @@ fn fail_steadily(scene: &Scene) {
 #[test]
 fn a_kill_at_any_moment_leaves_every_error_that_it_leaves_with_its_text() {
     for delay in [0, 2, 5, 11, 23, 60, 150] {
-        let mut running = child(|scene| fail_steadily(scene)).start();
+        let mut running = child(|scene| fail_steadily(scene, 50)).start();
         running.wait_until_said("recording");
         thread::sleep(Duration::from_millis(delay));
         posix::kill(running.pid(), libc::SIGKILL);
@@ -284,6 +284,47 @@ fn a_kill_at_any_moment_leaves_every_error_that_it_leaves_with_its_text() {
         for failed in failed {
             is_whole(failed, "stack", &text_of(failed.number("at")));
         }
+    }
+}
+
+#[cfg(debug_assertions)] // release builds have no such steps
+#[test]
+fn a_death_at_any_step_of_sealing_leaves_every_error_with_its_text() {
+    let steps = [
+        "slot-full:1",
+        "slot-full:4",
+        "payload-written:5",
+        "payload-written:8",
+        "header-written:1",
+        "header-written:3",
+        "slot-free:1",
+        "slot-free:3",
+        "file-switched:1",
+        "file-left:2",
+    ];
+    for step in steps {
+        let child = child(|scene| {
+            let recorder = scene.builder().rotate_at(1 << 20).start().unwrap();
+            for at in 0..20_000_u64 {
+                error!("failed", at = at, stack = &text_of(at), noise = at * 7_919);
+                if at % 20 == 0 {
+                    assert!(recorder.flush());
+                    scene.say("flushed", at + 1);
+                }
+            }
+        });
+        let end = child.environment("RINGSCOPE_CRASH_AT", step).run();
+        let end = end.died_of(libc::SIGKILL);
+        let mut found = Vec::new();
+        for name in end.files(".trace") {
+            for failed in Told::read(&end.path(&name)).named("failed") {
+                is_whole(failed, "stack", &text_of(failed.number("at")));
+                found.push(failed.number("at"));
+            }
+        }
+        found.sort_unstable();
+        assert!(found.len() as u64 >= end.number("flushed"), "{step}");
+        assert!(found.iter().copied().eq(0..found.len() as u64), "{step}");
     }
 }
 
@@ -393,6 +434,8 @@ fn exporters_and_repro_scripts_get_the_whole_text() {
         let recorder = scene.builder().repro_scripts(true).start().unwrap();
         let (exporter, events) = ChannelExporter::new(1_000);
         recorder.attach(exporter, ExportFilter::all());
+        let console = fs::File::create(scene.path("console")).unwrap();
+        recorder.attach(ConsoleExporter::to(console), ExportFilter::all());
         let arguments = format!("[{}1]", "17, ".repeat(5_000));
         let stack = stack_trace(40_000);
         CallException::new()
@@ -411,6 +454,9 @@ fn exporters_and_repro_scripts_get_the_whole_text() {
         assert_eq!(events[1].field("stack"), Some(&Field::Text(stack[..10_000].to_owned())));
     });
     let end = end.run().succeeded();
+    let console = fs::read_to_string(end.path("console")).unwrap();
+    assert_eq!(console.lines().count(), 2);
+    assert!(console.lines().all(|line| line.ends_with('…') && line.len() < 2_500), "{console}");
     let script = fs::read_to_string(end.path("run.error-1.py")).unwrap();
-    assert_eq!(script.matches("17").count(), 5_000, "{}", script.len());
+    assert_eq!(script.matches("17,").count(), 5_000, "{}", script.len());
 }
