@@ -92,7 +92,10 @@ pub fn scan<V: Visitor>(
                     continue;
                 }
                 match loaded.trace.decode_into(chunk, columns, &mut batch) {
-                    Ok(()) => visitor.chunk(piece.trace, &batch),
+                    Ok(()) => {
+                        traces.note_cut_texts(piece.trace, chunk, &batch);
+                        visitor.chunk(piece.trace, &batch);
+                    }
                     Err(error) => traces.note_unreadable(piece.trace, chunk, &error),
                 }
             }
@@ -171,6 +174,7 @@ pub(crate) fn in_order<E>(
                     let is_readable = decoded
                         .inspect_err(|error| traces.note_unreadable(trace, chunk, error))
                         .is_ok();
+                    traces.note_cut_texts(trace, chunk, &batch);
                     if to_look.send((trace, at, is_readable, batch)).is_err() {
                         return;
                     }

@@ -48,6 +48,7 @@ pub(crate) mod section {
     pub(crate) const CLOCK_PAIRS: u16 = 33;
     pub(crate) const LOSSES: u16 = 34;
     pub(crate) const OPEN_SPANS: u16 = 35;
+    pub(crate) const LONG_TEXTS: u16 = 36;
     pub(crate) const NAMES: u16 = 48;
     pub(crate) const METADATA: u16 = 49;
 }
@@ -69,6 +70,7 @@ pub(crate) fn section_name(kind: u16) -> &'static str {
         section::CLOCK_PAIRS => "clock pairs",
         section::LOSSES => "losses",
         section::OPEN_SPANS => "open spans",
+        section::LONG_TEXTS => "long texts",
         section::NAMES => "names",
         section::METADATA => "metadata",
         _ => "a section",

@@ -12,6 +12,8 @@
 //!   header; [`Trace::damage`] says which bytes are damaged, which chunks and how many
 //!   events that costs, and everything else is read.
 //! - **A reader that wants two columns decodes two**, on as many threads as it likes.
+//! - **Texts that are longer than an event holds** lie beside the events and are
+//!   decoded for those who ask: [`Columns::LONG_TEXTS`].
 //! - **What runs in the measured program allocates nothing and never panics**:
 //!   [`Record`], [`slots_needed`], [`write_slots`], [`SlotWriter`], [`write_in_flight`].
 //!
@@ -70,6 +72,7 @@ mod file_header;
 mod in_flight;
 mod limits;
 mod little_endian;
+mod long_texts;
 mod losses;
 mod metadata;
 mod names;
@@ -99,6 +102,9 @@ pub use in_flight::{
     IN_FLIGHT_STRIDE, InFlight, LISTED_FRAMES, OpenSpan, read_in_flight, write_in_flight,
 };
 pub use limits::*;
+pub use long_texts::{
+    LongRefs, LongText, LongTexts, long_text_bytes, long_text_slot, push_long_text,
+};
 pub use losses::{Loss, LostCause, SkipCause};
 pub use names::{CallSiteEntry, Names, push_call_site, push_name};
 pub use raw_content::RawContent;
@@ -107,8 +113,8 @@ pub use reader::{Batch, ChunkInfo, Columns, Damage, Damaged, Place, Source, Trac
 pub use record::{Kind, Record, Status, UNIT, ValueType};
 pub use sealing::ChunkEncoder;
 pub use slots::{
-    EventDetails, Link, LinkRole, OwnedValue, Value, parse_slots, slots_needed, too_wide,
-    write_slots,
+    EventDetails, Link, LinkRole, OwnedValue, Value, long_refs, parse_slots, slots_needed,
+    slots_needed_with, texts_left_cut, too_wide, write_slots, write_slots_with,
 };
 pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};

@@ -21,6 +21,8 @@ pub const MAX_IN_FLIGHT_ENTRIES: u32 = 65_536;
 pub const MAX_IN_FLIGHT_STRIDE: u32 = 65_536;
 /// Slots that follow one record.
 pub const MAX_SLOTS: usize = 31;
+/// Bytes of a long text.
+pub const MAX_LONG_TEXT_BYTES: usize = 65_536;
 /// Bytes of a name.
 pub const MAX_NAME_BYTES: usize = 1024;
 /// Places in the source where one name is used.

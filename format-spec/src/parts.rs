@@ -9,7 +9,7 @@ use crate::limits::{MAX_ITEMS, within};
 use crate::losses::Loss;
 use crate::raw_content::RawContent;
 use crate::record::Record;
-use crate::tracks;
+use crate::{long_texts, tracks};
 
 /// Memory for taking content apart.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Parts<'a> {
     /// Kind, bytes and number of entries. They come first in the chunk, so that a
     /// reader has them in one read with the directory.
     pub(crate) tables: [(u16, &'a [u8], u32); 4],
+    /// The same of the table that few readers want. It comes last.
+    pub(crate) long_texts: (u16, &'a [u8], u32),
     pub(crate) records: &'a [Record],
     pub(crate) record_profile: Profile,
     pub(crate) slots: &'a [Record],
@@ -53,6 +55,8 @@ impl Scratch {
         let tracks = tracks::count(&content.tracks).ok_or(Error::BrokenTable { what: "tracks" })?;
         let clocks = rows("clock pairs", &content.clocks, size_of::<ClockPair>())?;
         let losses = rows("losses", &content.losses, size_of::<Loss>())?;
+        let long_texts = long_texts::count(&content.long_texts)
+            .ok_or(Error::BrokenTable { what: "long texts" })?;
         self.open_spans.clear();
         for (span, depth) in open {
             self.open_spans.extend_from_slice(bytemuck::bytes_of(span));
@@ -77,6 +81,7 @@ impl Scratch {
                 (section::LOSSES, &content.losses, losses),
                 (section::OPEN_SPANS, &self.open_spans, open.len() as u32),
             ],
+            long_texts: (section::LONG_TEXTS, &content.long_texts, long_texts),
             records,
             record_profile,
             slots: &self.slots,

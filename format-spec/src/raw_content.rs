@@ -24,6 +24,8 @@ pub struct RawContent {
     pub clocks: Vec<u8>,
     /// Entries of a losses section.
     pub losses: Vec<u8>,
+    /// Entries of a long texts section.
+    pub long_texts: Vec<u8>,
     /// Units that were published and cannot be read, batch headers included.
     pub units_unreadable: u32,
     /// Batches of kinds that this version does not know.
@@ -106,13 +108,18 @@ impl RawContent {
     }
 
     fn clear(&mut self) {
-        let RawContent { events, names, tracks, clocks, losses, .. } = self;
-        events.clear();
-        for table in [names, tracks, clocks, losses] {
-            table.clear();
-        }
+        self.events.clear();
+        self.clear_tables();
         (self.sequence, self.generation) = (0, 0);
         (self.units_unreadable, self.batches_unknown) = (0, 0);
+    }
+
+    /// Empties all tables.
+    pub(crate) fn clear_tables(&mut self) {
+        let RawContent { names, tracks, clocks, losses, long_texts, .. } = self;
+        for table in [names, tracks, clocks, losses, long_texts] {
+            table.clear();
+        }
     }
 
     /// Takes in the batch at the start of `units`, and returns its length.
@@ -134,6 +141,7 @@ impl RawContent {
             k if k == BatchKind::Tracks as u8 => &mut self.tracks,
             k if k == BatchKind::ClockPairs as u8 => &mut self.clocks,
             k if k == BatchKind::Losses as u8 => &mut self.losses,
+            k if k == BatchKind::LongTexts as u8 => &mut self.long_texts,
             _ => {
                 self.batches_unknown += 1;
                 return Some(length);

@@ -41,6 +41,8 @@ pub enum BatchKind {
     ClockPairs = 0xF3,
     /// Losses.
     Losses = 0xF4,
+    /// Long texts, of events that come after them.
+    LongTexts = 0xF5,
 }
 
 /// The header unit of a batch.

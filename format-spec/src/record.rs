@@ -50,6 +50,8 @@ impl Kind {
     pub const TEXT: Kind = Kind(0x81);
     /// A slot with a 128-bit id.
     pub const LINK: Kind = Kind(0x82);
+    /// A slot that says which long text is the whole of the text before it.
+    pub const LONG_TEXT: Kind = Kind(0x83);
 
     /// Whether the value is a duration.
     #[inline]
@@ -101,6 +103,7 @@ impl Kind {
             Kind::FIELDS => "fields",
             Kind::TEXT => "text",
             Kind::LINK => "link",
+            Kind::LONG_TEXT => "long text",
             _ => return None,
         })
     }

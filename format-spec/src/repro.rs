@@ -54,7 +54,7 @@ impl Failure {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             format!(
                 "its field `arguments` is not JSON: {error}; it may have been cut, as texts of \
-                     more than about 700 bytes are"
+                     more than 64 KiB are"
             )
         })?;
         Ok(match value {

@@ -84,6 +84,8 @@ impl ChunkEncoder {
                 self.plan_column(column.section, units.len(), planes, base);
             }
         }
+        let (kind, table, items) = parts.long_texts;
+        self.plan_table(kind, items, table);
         self.reserve()?;
         for at in 0..self.directory.len() {
             self.store(at, parts)?;
@@ -101,7 +103,8 @@ impl ChunkEncoder {
 
     fn store(&mut self, at: usize, parts: &Parts<'_>) -> Result<(), Error> {
         let kind = self.directory[at].kind;
-        if let Some((_, table, _)) = parts.tables.iter().find(|table| table.0 == kind) {
+        let mut tables = parts.tables.iter().chain([&parts.long_texts]);
+        if let Some((_, table, _)) = tables.find(|table| table.0 == kind) {
             return self.store_table(at, table);
         }
         for (units, _, columns) in parts.units() {

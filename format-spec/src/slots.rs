@@ -1,8 +1,9 @@
-//! Slots: what an event has to say beyond its record (SPEC 10.2 to 10.4).
+//! Slots: what an event has to say beyond its record (SPEC 10.2 to 10.5).
 //!
 //! The writing half runs in the measured program: it allocates nothing, formats
 //! nothing and never panics. The parsing half allocates.
 
+use crate::long_texts::{LongRefs, LongTexts, long_text_slot};
 use crate::record::{Kind, MAX_SLOTS, Record, Status, ValueType};
 
 /// Bytes of text in one slot.
@@ -88,7 +89,7 @@ fn text_slots(text: &str) -> usize {
 }
 
 #[inline]
-fn plan(fields: &[(u32, Value<'_>)], links: &[Link]) -> Plan {
+fn plan(fields: &[(u32, Value<'_>)], links: &[Link], long: LongRefs) -> Plan {
     let links = links.len().min(MAX_SLOTS);
     let (mut numbers, mut texts, mut wanted) = (0, 0, 0_usize);
     for (_, value) in fields {
@@ -100,7 +101,7 @@ fn plan(fields: &[(u32, Value<'_>)], links: &[Link]) -> Plan {
         }
     }
     let numbers = numbers.min((MAX_SLOTS - links) * 2);
-    let left = MAX_SLOTS - links - numbers.div_ceil(2);
+    let left = (MAX_SLOTS - links - numbers.div_ceil(2)).saturating_sub(long.count());
     Plan { links, numbers, texts: texts.min(left), text_slots: wanted.min(left) }
 }
 
@@ -111,8 +112,58 @@ fn plan(fields: &[(u32, Value<'_>)], links: &[Link]) -> Plan {
 /// [`too_wide`] first if that matters.
 #[inline]
 pub fn slots_needed(fields: &[(u32, Value<'_>)], links: &[Link]) -> usize {
-    let plan = plan(fields, links);
-    plan.links + plan.numbers.div_ceil(2) + plan.text_slots
+    slots_needed_with(fields, links, LongRefs::NONE)
+}
+
+/// The same where some texts are long and each takes one slot more, to say so.
+#[inline]
+pub fn slots_needed_with(fields: &[(u32, Value<'_>)], links: &[Link], long: LongRefs) -> usize {
+    let plan = plan(fields, links, long);
+    plan.links + plan.numbers.div_ceil(2) + plan.text_slots + long.count()
+}
+
+/// Which texts of an event do not fit into its slots, so that they are to be long texts.
+/// Their numbers are the caller's to give. None if the event has no slot left for that.
+pub fn long_refs(fields: &[(u32, Value<'_>)], links: &[Link]) -> LongRefs {
+    let mut long = LongRefs::NONE;
+    if too_wide(fields, links) {
+        return long;
+    }
+    // Every slot that says where a text is takes one from the texts, which may then
+    // cut another. At most so many rounds as there are texts.
+    loop {
+        let plan = plan(fields, links, long);
+        let others = plan.links + plan.numbers.div_ceil(2) + plan.texts;
+        let mut more = cut_texts(fields, &plan) & !long.texts;
+        let before = long;
+        while more != 0 && others + long.count() < MAX_SLOTS {
+            long.texts |= more & more.wrapping_neg();
+            more &= more - 1;
+        }
+        if long == before {
+            return long;
+        }
+    }
+}
+
+/// How many texts of an event are cut and have no long text.
+pub fn texts_left_cut(fields: &[(u32, Value<'_>)], links: &[Link], long: LongRefs) -> u32 {
+    (cut_texts(fields, &plan(fields, links, long)) & !long.texts).count_ones()
+}
+
+/// Bit *n* is set if the *n*-th text of the event gets fewer slots than it needs.
+fn cut_texts(fields: &[(u32, Value<'_>)], plan: &Plan) -> u32 {
+    let wanted = fields.iter().filter_map(|(_, value)| match value {
+        Value::Text(text) => Some(text_slots(text)),
+        _ => None,
+    });
+    let (mut slots, mut cut) = (plan.text_slots, 0);
+    for (text, wanted) in wanted.take(plan.texts).enumerate() {
+        let granted = wanted.min(slots - (plan.texts - 1 - text));
+        slots -= granted;
+        cut |= u32::from(granted < wanted) << text;
+    }
+    cut
 }
 
 /// Whether some field or link finds no place at all, not even cut.
@@ -126,8 +177,20 @@ pub fn too_wide(fields: &[(u32, Value<'_>)], links: &[Link]) -> bool {
 /// Writes exactly [`slots_needed`] slots: links, then numbers, then texts, each
 /// in the order given.
 #[inline]
-pub fn write_slots(fields: &[(u32, Value<'_>)], links: &[Link], mut sink: impl FnMut(Record)) {
-    let plan = plan(fields, links);
+pub fn write_slots(fields: &[(u32, Value<'_>)], links: &[Link], sink: impl FnMut(Record)) {
+    write_slots_with(fields, links, LongRefs::NONE, sink);
+}
+
+/// Writes exactly [`slots_needed_with`] slots: the same, and behind each text that is
+/// long its number.
+#[inline]
+pub fn write_slots_with(
+    fields: &[(u32, Value<'_>)],
+    links: &[Link],
+    long: LongRefs,
+    mut sink: impl FnMut(Record),
+) {
+    let plan = plan(fields, links, long);
     for link in links.iter().take(plan.links) {
         sink(link_slot(link));
     }
@@ -144,16 +207,22 @@ pub fn write_slots(fields: &[(u32, Value<'_>)], links: &[Link], mut sink: impl F
         sink(field_slot(first, (0, ValueType::None, 0)));
     }
     let (mut slots, mut texts) = (plan.text_slots, plan.texts);
+    let mut number = long.first_number;
     for &(key, value) in fields {
         let Value::Text(text) = value else { continue };
         if texts == 0 {
             break;
         }
+        let is_long = long.contains(plan.texts - texts);
         // Every text that comes later keeps a slot.
         texts -= 1;
         let granted = text_slots(text).min(slots - texts);
         slots -= granted;
         write_text(key, text, granted, &mut sink);
+        if is_long {
+            sink(long_text_slot(key, number));
+            number = number.wrapping_add(1);
+        }
     }
 }
 
@@ -267,6 +336,19 @@ pub struct EventDetails {
     pub fields: Vec<(u32, OwnedValue)>,
     /// The ids.
     pub links: Vec<Link>,
+    /// Which of the fields are beginnings of long texts, and the numbers of those.
+    pub long: Vec<(usize, u64)>,
+}
+
+impl EventDetails {
+    /// Puts long texts in the place of their beginnings, so far as they are there.
+    pub fn complete(&mut self, texts: &LongTexts) {
+        for (at, number) in std::mem::take(&mut self.long) {
+            if let (Some((_, value)), Some(long)) = (self.fields.get_mut(at), texts.get(number)) {
+                *value = OwnedValue::Text { text: long.text.into_owned(), cut: long.cut };
+            }
+        }
+    }
 }
 
 /// Parses the slots of one event. Kinds of slots and types of values that this
@@ -297,6 +379,12 @@ pub fn parse_slots(slots: &[Record]) -> EventDetails {
                     let text = String::from_utf8(std::mem::take(&mut text))
                         .unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
                     details.fields.push((slot.link, OwnedValue::Text { text, cut }));
+                }
+            }
+            Kind::LONG_TEXT => {
+                let follows = at > 0 && slots[at - 1].kind == Kind::TEXT;
+                if follows && details.fields.last().is_some_and(|(key, _)| *key == slot.link) {
+                    details.long.push((details.fields.len() - 1, slot.start));
                 }
             }
             Kind::LINK => details.links.push(Link {

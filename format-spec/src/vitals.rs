@@ -3,7 +3,9 @@
 use crate::little_endian::u64_at;
 
 /// Bytes of the payload that this version writes.
-pub const VITALS_PAYLOAD: usize = 256;
+pub const VITALS_PAYLOAD: usize = 272;
+/// Bytes of the payload of version 1.0.
+const FIRST_PAYLOAD: usize = 256;
 
 /// Where a recording stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +81,10 @@ pub struct Vitals {
     pub bytes: u64,
     /// Drain ticks so far.
     pub drain_ticks: u64,
+    /// Long texts stored.
+    pub long_texts: u64,
+    /// Texts of errors that stayed cut, because there was no room beside the events.
+    pub texts_cut: u64,
 }
 
 impl Vitals {
@@ -99,12 +105,16 @@ impl Vitals {
         }
         put(240, self.bytes);
         put(248, self.drain_ticks);
+        put(256, self.long_texts);
+        put(264, self.texts_cut);
         bytes
     }
 
-    /// Reads a payload. A longer one is of a later version; the rest is ignored.
+    /// Reads a payload. A longer one is of a later version; the rest is ignored. A shorter
+    /// one is of an earlier version, which did not count what is missing.
     pub fn parse(payload: &[u8]) -> Option<Vitals> {
-        let payload = payload.get(..VITALS_PAYLOAD)?;
+        payload.get(..FIRST_PAYLOAD)?;
+        let since = |at: usize| if payload.len() >= at + 8 { u64_at(payload, at) } else { 0 };
         let causes = |at: usize| std::array::from_fn(|cause| u64_at(payload, at + 8 * cause));
         Some(Vitals {
             tick: u64_at(payload, 0),
@@ -119,6 +129,8 @@ impl Vitals {
             skipped: causes(176),
             bytes: u64_at(payload, 240),
             drain_ticks: u64_at(payload, 248),
+            long_texts: since(256),
+            texts_cut: since(264),
         })
     }
 
@@ -156,6 +168,8 @@ mod tests {
             skipped: std::array::from_fn(|i| 30 + i as u64),
             bytes: 6,
             drain_ticks: 7,
+            long_texts: 8,
+            texts_cut: 9,
         }
     }
 
@@ -171,15 +185,21 @@ mod tests {
             assert_eq!(at(112 + cause * 8), 20 + cause as u64);
             assert_eq!(at(176 + cause * 8), 30 + cause as u64);
         }
-        assert_eq!([at(240), at(248)], [6, 7]);
+        assert_eq!([at(240), at(248), at(256), at(264)], [6, 7, 8, 9]);
     }
 
     #[test]
-    fn longer_payload_of_a_later_version_is_accepted_and_a_shorter_one_is_not() {
+    fn longer_payload_of_a_later_version_is_accepted_and_one_cut_short_is_not() {
         let mut bytes = counting().to_bytes().to_vec();
         bytes.extend([9; 40]);
         assert_eq!(Vitals::parse(&bytes), Some(counting()));
         assert_eq!(Vitals::parse(&bytes[..255]), None);
+    }
+
+    #[test]
+    fn payload_of_the_first_version_is_read_and_counts_no_long_texts() {
+        let first = Vitals { long_texts: 0, texts_cut: 0, ..counting() };
+        assert_eq!(Vitals::parse(&counting().to_bytes()[..256]), Some(first));
     }
 
     #[test]

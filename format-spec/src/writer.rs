@@ -6,12 +6,13 @@ use crate::error::Error;
 use crate::file_header::{FileHeader, HEADER_LENGTH, Layout, VITALS_LENGTH, VITALS_OFFSET};
 use crate::in_flight::OpenSpan;
 use crate::limits::MAX_SLOTS;
+use crate::long_texts::{LongRefs, push_long_text};
 use crate::losses::{Loss, LostCause};
 use crate::names::{push_call_site, push_name};
 use crate::raw_content::RawContent;
 use crate::record::Record;
 use crate::sealing::ChunkEncoder;
-use crate::slots::{Link, Value, slots_needed, too_wide, write_slots};
+use crate::slots::{Link, Value, long_refs, slots_needed_with, too_wide, write_slots_with};
 use crate::tracks::{TrackKind, push_track};
 use crate::twin::write_twin;
 use crate::vitals::{RecordingState, Vitals};
@@ -47,6 +48,9 @@ pub struct TraceWriter<W> {
     /// Contents with a full table, to be written before `content`: what fills
     /// tables cannot fail, and so does not write.
     waiting: VecDeque<RawContent>,
+    /// Long texts of the event that comes next, and how many there were so far.
+    texts: Vec<u8>,
+    texts_given: u64,
     /// Of the next data chunk.
     sequence: u64,
     chunks: u64,
@@ -72,6 +76,8 @@ impl<W: Write + Seek> TraceWriter<W> {
             encoder: ChunkEncoder::new(header.recording)?,
             content: RawContent::default(),
             waiting: VecDeque::new(),
+            texts: Vec::new(),
+            texts_given: 0,
             sequence: 1,
             chunks: 0,
             names: HashMap::new(),
@@ -165,6 +171,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         // What was overwritten counts as stored, too.
         add(&mut to.stored, of.overwritten);
         add(&mut to.overwritten, of.overwritten);
+        add(&mut to.texts_cut, of.texts_cut);
         to.tick = to.tick.max(of.tick);
     }
 
@@ -173,20 +180,38 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.open.push((span, depth));
     }
 
-    /// An event with its fields and links. The record's number of slots is put right.
+    /// A long text of the event that is given next, which is to have a
+    /// [`long_text_slot`](crate::long_text_slot) of the number that this returns. `cut` if
+    /// its end is missing.
+    pub fn long_text(&mut self, text: &str, cut: bool) -> u64 {
+        self.texts_given += 1;
+        push_long_text(&mut self.texts, self.texts_given, text, cut);
+        self.vitals.long_texts += 1;
+        self.texts_given
+    }
+
+    /// An event with its fields and links. The record's number of slots is put right;
+    /// texts that do not fit into slots become long texts.
     pub fn event(
         &mut self,
         mut record: Record,
         fields: &[(u32, Value<'_>)],
         links: &[Link],
     ) -> Result<(), Error> {
-        let slots = slots_needed(fields, links);
+        let mut long = long_refs(fields, links);
+        let slots = slots_needed_with(fields, links, long);
         if too_wide(fields, links) {
             let (count, limit) = (slots as u64, crate::limits::MAX_SLOTS as u64);
             return Err(Error::TooMuch { what: "slots of an event", count, limit });
         }
+        if long != LongRefs::NONE {
+            long.first_number = self.texts_given + 1;
+            for (_, text) in long.texts(fields) {
+                self.long_text(text, false);
+            }
+        }
         self.begin_event(&mut record, slots)?;
-        write_slots(fields, links, |unit| self.content.events.push(unit));
+        write_slots_with(fields, links, long, |unit| self.content.events.push(unit));
         Ok(())
     }
 
@@ -213,9 +238,13 @@ impl<W: Write + Seek> TraceWriter<W> {
     /// Stores a record that so many slots will follow.
     fn begin_event(&mut self, record: &mut Record, slots: usize) -> Result<(), Error> {
         self.write_waiting()?;
-        if self.content.events.len() + 1 + slots > UNITS_PER_CHUNK {
+        let is_full = self.content.long_texts.len() + self.texts.len() > TABLE_BYTES
+            && !self.content.long_texts.is_empty();
+        if self.content.events.len() + 1 + slots > UNITS_PER_CHUNK || is_full {
             self.end_chunk()?;
         }
+        // Into the chunk of their event, and not into another.
+        self.content.long_texts.append(&mut self.texts);
         record.shape = Record::shape_of(slots, record.value_type());
         self.content.events.push(*record);
         if self.recorders.contains(&record.track) {
@@ -253,11 +282,8 @@ impl<W: Write + Seek> TraceWriter<W> {
         let mut content = std::mem::take(&mut self.content);
         let written = self.write(&mut content);
         if written.is_ok() {
-            let RawContent { events, names, tracks, clocks, losses, .. } = &mut content;
-            events.clear();
-            for table in [names, tracks, clocks, losses] {
-                table.clear();
-            }
+            content.events.clear();
+            content.clear_tables();
         }
         self.content = content;
         written
@@ -298,7 +324,7 @@ impl<W: Write + Seek> TraceWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Trace};
+    use crate::{Kind, Trace, write_slots};
     use std::io::Cursor;
 
     fn writer() -> TraceWriter<Cursor<Vec<u8>>> {

@@ -2,10 +2,11 @@
 
 use ringscope_format::Value;
 
-/// A value that can be recorded as a field without allocating or formatting.
+/// A value that can be recorded as a field without formatting; and without allocating, but
+/// for long texts of errors.
 ///
-/// Integers, floats, `bool`, `&str` (copied, cut to what an event can hold) and
-/// `Duration` (as nanoseconds).
+/// Integers, floats, `bool`, `&str` (copied, cut to what an event can hold; in `error!` up
+/// to 64 KiB) and `Duration` (as nanoseconds).
 pub trait IntoValue<'a> {
     /// The value as it is recorded.
     fn into_value(self) -> Value<'a>;

@@ -22,6 +22,7 @@
 //! # What happens when
 //!
 //! - **A ring is full:** the newest event is dropped and counted. The thread never waits.
+//! - **Too many long texts of errors come at once:** they stay cut, and that is counted.
 //! - **The process is killed:** the file holds everything up to the last tick of
 //!   the drain (about a millisecond while recording, 4 ms where fewer than 64 events happen in
 //!   one, 100 ms after half a second without any: [`Builder::ticks`]), and which spans every
@@ -37,8 +38,9 @@
 //!
 //! Allocate, lock, format, make a system call, wait, or store to memory that
 //! belongs to a file. The first use of a thread or of a call site is cold; a
-//! thread can pay for it early with [`register_thread`]. Recording from inside a
-//! signal handler is not supported.
+//! thread can pay for it early with [`register_thread`]. An error whose texts are longer
+//! than an event holds (about 700 bytes) is cold as well: they are copied, up to 64 KiB each,
+//! and kept beside it. Recording from inside a signal handler is not supported.
 //!
 //! # Features
 //!
@@ -78,6 +80,8 @@ mod cold;
 mod hot;
 #[cfg(not(feature = "off"))]
 mod last_words;
+#[cfg(not(feature = "off"))]
+mod long_texts;
 #[cfg(feature = "off")]
 mod off;
 #[cfg(not(feature = "off"))]

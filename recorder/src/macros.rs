@@ -88,6 +88,10 @@ macro_rules! event {
 
 /// Records that something went wrong.
 ///
+/// A text may be long, such as a stack trace: what an event does not hold (about 700 bytes) is
+/// kept beside it, up to 64 KiB. That allocates; it never waits. Where too many such texts
+/// come at once they stay cut, counted in [`Summary::texts_cut`](crate::Summary::texts_cut).
+///
 /// ```
 /// ringscope::error!("decode failed", token = 17, reason = "not a token");
 /// ```

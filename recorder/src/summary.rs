@@ -66,6 +66,10 @@ pub struct Summary {
     pub own: u64,
     /// Events that a flight recorder has overwritten, out of those stored.
     pub overwritten: u64,
+    /// Texts of errors that are longer than an event holds, and are stored beside them.
+    pub long_texts: u64,
+    /// Texts of errors that stayed cut, because too many of them came at once.
+    pub texts_cut: u64,
     /// Bytes of compressed chunks written, all files.
     pub bytes: u64,
     /// Dumps that were written.
@@ -98,6 +102,8 @@ impl Summary {
         self.own = vitals.own;
         self.overwritten = vitals.overwritten;
         self.bytes = vitals.bytes;
+        self.long_texts = vitals.long_texts;
+        self.texts_cut = vitals.texts_cut;
         self.lost = vitals.total_lost();
         self.skipped = vitals.total_skipped();
     }
@@ -114,6 +120,13 @@ impl fmt::Display for Summary {
             self.skipped,
             self.bytes
         )?;
+        if self.texts_cut > 0 {
+            write!(
+                f,
+                "\n  {} long texts of errors were cut: too many came at once",
+                self.texts_cut
+            )?;
+        }
         for problem in &self.problems {
             write!(f, "\n  {problem}")?;
         }

@@ -5,8 +5,9 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use ringscope_format::{
-    Batch, ChunkInfo, ClockPair, Columns, Kind, Link, Loss, LostCause, OpenSpan, OwnedValue,
-    Record, Track, TrackKind, Value, ValueType, parse_slots, write_slots,
+    Batch, ChunkInfo, ClockPair, Columns, Kind, Link, LongTexts, Loss, LostCause, OpenSpan,
+    OwnedValue, Record, Track, TrackKind, Value, ValueType, long_text_slot, parse_slots,
+    write_slots,
 };
 
 use super::Writer;
@@ -166,8 +167,11 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
             if chunk.events == 0 || !wants(chunk) {
                 continue;
             }
-            match trace.decode_into(chunk, Columns::ALL, &mut batch) {
-                Ok(()) => self.records(&batch, &takes)?,
+            match trace.decode_into(chunk, Columns::ALL | Columns::LONG_TEXTS, &mut batch) {
+                Ok(()) => {
+                    self.traces.note_cut_texts(self.at, chunk, &batch);
+                    self.records(&batch, &takes)?;
+                }
                 Err(error) => self.traces.note_unreadable(self.at, chunk, &error),
             }
         }
@@ -184,7 +188,7 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         for (at, (record, slots)) in batch.records().enumerate() {
             if record.kind.is_base() && takes(batch, at) {
                 let record = self.record(record);
-                let slots = self.slots_of(record.kind, slots);
+                let slots = self.slots_of(record.kind, slots, &batch.long_texts);
                 let done = self.writer.event_with_slots(record, &slots);
                 self.slots = slots;
                 done.map_err(|error| self.error(error))?;
@@ -222,7 +226,7 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         }
     }
 
-    fn slots_of(&mut self, kind: Kind, slots: &[Record]) -> Vec<Record> {
+    fn slots_of(&mut self, kind: Kind, slots: &[Record], texts: &LongTexts) -> Vec<Record> {
         let mut out = std::mem::take(&mut self.slots);
         out.clear();
         let mut at = 0;
@@ -246,7 +250,10 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
                     while goes_on(at) {
                         at += 1;
                     }
-                    self.text(&slots[from..at], &mut out);
+                    if slots.get(at).is_some_and(|next| next.kind == Kind::LONG_TEXT) {
+                        at += 1;
+                    }
+                    self.text(&slots[from..at], texts, &mut out);
                 }
                 _ => {}
             }
@@ -272,15 +279,24 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         Record { name, start, track, value, ..slot }
     }
 
-    /// The slots of one text.
-    fn text(&mut self, slots: &[Record], out: &mut Vec<Record>) {
+    /// The slots of one text, and the one behind them if it is a long one.
+    fn text(&mut self, slots: &[Record], texts: &LongTexts, out: &mut Vec<Record>) {
         let key = self.key(slots[0].link);
-        if let Some((_, OwnedValue::Text { text, .. })) = parse_slots(slots).fields.first()
+        let mut details = parse_slots(slots);
+        let long = details.long.first().and_then(|(_, number)| texts.get(*number));
+        // What stands in for a long text stands in for all of it.
+        details.complete(texts);
+        if let Some((_, OwnedValue::Text { text, .. })) = details.fields.first()
             && let Some(instead) = self.rewrite.text(text)
         {
             return write_slots(&[(key, Value::Text(&instead))], &[], |slot| out.push(slot));
         }
-        out.extend(slots.iter().map(|slot| Record { link: key, ..*slot }));
+        let beginning = slots.iter().filter(|slot| slot.kind == Kind::TEXT);
+        out.extend(beginning.map(|slot| Record { link: key, ..*slot }));
+        if let Some(long) = long {
+            let number = self.writer.long_text(&long.text, long.cut);
+            out.push(long_text_slot(key, number));
+        }
     }
 
     /// The name of a record or of a value.

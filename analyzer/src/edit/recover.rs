@@ -115,7 +115,12 @@ impl Found {
 
     /// Reads what can be read of a chunk; false if that is nothing.
     fn read<S: Source>(&mut self, trace: &Trace<S>, chunk: &ChunkInfo, batch: &mut Batch) -> bool {
-        let Err(error) = trace.decode_into(chunk, Columns::ALL, batch) else { return true };
+        let columns = Columns::ALL | Columns::LONG_TEXTS;
+        let Err(error) = trace.decode_into(chunk, columns, batch) else {
+            // Their events are kept, with as much of such a text as they hold.
+            self.list.extend(batch.long_texts_error.as_ref().map(ToString::to_string));
+            return true;
+        };
         self.list.push(error.to_string());
         let events = u64::from(chunk.events);
         match rescue(trace, chunk) {
@@ -183,6 +188,7 @@ fn rescue<S: Source>(
     batch.status = zeros(column(Columns::STATUS).status);
     batch.shape = zeros(column(Columns::SHAPE).shape);
     batch.slots = column(Columns::SHAPE | Columns::SLOTS).slots;
+    batch.long_texts = column(Columns::LONG_TEXTS).long_texts;
     let needed = batch.slot_ranges().last().map_or(0, |range| range.end);
     if batch.slots.len() != needed {
         batch.slots.clear();

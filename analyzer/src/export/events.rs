@@ -1,7 +1,7 @@
 //! Events on their way out, one by one, with names and times in place of ids and ticks.
 
 use ringscope_format::{
-    Columns, EventDetails, Kind, OwnedValue, Record, Status, TrackKind, ValueType, parse_slots,
+    Batch, Columns, EventDetails, Kind, OwnedValue, Record, Status, TrackKind, ValueType,
 };
 
 use crate::{
@@ -59,6 +59,7 @@ pub(super) struct Event<'a> {
     pub(super) number: u64,
     pub(super) record: Record,
     slots: &'a [Record],
+    batch: &'a Batch,
     /// Since the trace's first event.
     pub(super) start_ns: i64,
     pub(super) end_ns: i64,
@@ -105,7 +106,8 @@ impl<'a> Source<'a> {
         let wants = |trace: usize, chunk: &ringscope_format::ChunkInfo| {
             sieves[trace].can_start_in(chunk.first_tick, chunk.last_tick)
         };
-        in_order(self.traces(), Columns::ALL, "exporting", order, wants, |trace, at, batch| {
+        let columns = Columns::ALL | Columns::LONG_TEXTS;
+        in_order(self.traces(), columns, "exporting", order, wants, |trace, at, batch| {
             let sequence = self.traces().list[trace].trace.chunks()[at].sequence;
             let sieve = &sieves[trace];
             let mut show = |at: usize, record: Record, slots: &[Record]| {
@@ -115,7 +117,7 @@ impl<'a> Source<'a> {
                 let number = sequence.wrapping_mul(EVENTS_IN_A_CHUNK).wrapping_add(at as u64);
                 let (start_ns, end_ns) =
                     (self.ns(trace, record.start), self.ns(trace, record.end()));
-                show(&Event { source: self, trace, number, record, slots, start_ns, end_ns })
+                show(&Event { source: self, trace, number, record, slots, batch, start_ns, end_ns })
             };
             match order {
                 Order::Recorded => batch
@@ -231,7 +233,7 @@ impl Event<'_> {
     }
 
     pub(super) fn details(&self) -> EventDetails {
-        if self.slots.is_empty() { EventDetails::default() } else { parse_slots(self.slots) }
+        if self.slots.is_empty() { EventDetails::default() } else { self.batch.details(self.slots) }
     }
 
     /// How long it took, of what takes time.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use ringscope_format::{
-    ChunkInfo, Error as FormatError, Source, Trace, TrackKind, looks_like_a_trace,
+    Batch, ChunkInfo, Error as FormatError, Source, Trace, TrackKind, looks_like_a_trace,
 };
 
 use crate::{Error, Result, budget::Budget, import, scan::CHUNKS_IN_A_PIECE};
@@ -98,7 +98,7 @@ pub struct Unreadable {
     pub sequence: u64,
     /// Where and why.
     pub message: String,
-    /// Events that are missing because of it.
+    /// Events that are missing because of it; 0 if it is only long texts, which are cut then.
     pub events: u64,
 }
 
@@ -170,12 +170,23 @@ impl Traces {
         chunk: &ChunkInfo,
         error: &ringscope_format::Error,
     ) {
-        let mut all = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.iter().any(|it| (it.trace, it.sequence) == (trace, chunk.sequence)) {
-            return;
+        self.note(trace, chunk, error, u64::from(chunk.events));
+    }
+
+    /// Notes long texts of a chunk that could not be decoded, if there are any.
+    pub(crate) fn note_cut_texts(&self, trace: usize, chunk: &ChunkInfo, batch: &Batch) {
+        if let Some(error) = &batch.long_texts_error {
+            self.note(trace, chunk, error, 0);
         }
-        let (sequence, events) = (chunk.sequence, u64::from(chunk.events));
-        all.push(Unreadable { trace, sequence, message: error.to_string(), events });
+    }
+
+    fn note(&self, trace: usize, chunk: &ChunkInfo, error: &ringscope_format::Error, events: u64) {
+        let mut all = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        let sequence = chunk.sequence;
+        let known = |it: &Unreadable| (it.trace, it.sequence, it.events);
+        if !all.iter().any(|it| known(it) == (trace, sequence, events)) {
+            all.push(Unreadable { trace, sequence, message: error.to_string(), events });
+        }
     }
 
     /// What could not be decoded so far, in order.
@@ -185,10 +196,10 @@ impl Traces {
         all
     }
 
-    /// Whether everything that was looked for could be read so far.
+    /// Whether every event that was looked for could be read so far.
     pub fn is_whole(&self) -> bool {
         let is_damaged = |loaded: &Loaded| !loaded.trace.damage().is_empty();
-        self.unreadable().is_empty() && !self.list.iter().any(is_damaged)
+        self.unreadable().iter().all(|it| it.events == 0) && !self.list.iter().any(is_damaged)
     }
 
     /// Events of a trace that could not be decoded so far.

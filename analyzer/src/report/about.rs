@@ -44,6 +44,15 @@ pub(super) fn warn(context: &Context) {
             );
         }
         if let Some(vitals) = loaded.trace.vitals()
+            && vitals.texts_cut > 0
+        {
+            eprintln!(
+                "analyze: {path}: {} of {} long texts of errors were cut: too many came at once",
+                count(vitals.texts_cut),
+                count(vitals.texts_cut.saturating_add(vitals.long_texts)),
+            );
+        }
+        if let Some(vitals) = loaded.trace.vitals()
             && vitals.total_skipped() > 0
         {
             let rules = loaded.trace.metadata().get("rules");
@@ -56,6 +65,18 @@ pub(super) fn warn(context: &Context) {
                 rules.unwrap_or_default(),
             );
         }
+    }
+}
+
+/// Texts of errors that are longer than an event holds, in words.
+pub(super) fn long_texts(vitals: &Vitals) -> String {
+    match vitals.texts_cut {
+        0 => format!("{} stored", count(vitals.long_texts)),
+        cut => format!(
+            "{} stored, {} cut: too many came at once",
+            count(vitals.long_texts),
+            count(cut)
+        ),
     }
 }
 
@@ -75,12 +96,11 @@ fn warn_damage_of(loaded: &Loaded) {
 pub(crate) fn warn_unreadable(traces: &Traces) {
     for lost in traces.unreadable() {
         let path = traces.list[lost.trace].path.display().to_string();
-        eprintln!(
-            "analyze: {}: {}; {} events are missing",
-            shown(&path),
-            lost.message,
-            count(lost.events)
-        );
+        let missing = match lost.events {
+            0 => "its long texts are cut".to_owned(),
+            events => format!("{} events are missing", count(events)),
+        };
+        eprintln!("analyze: {}: {}; {missing}", shown(&path), lost.message);
     }
 }
 
@@ -232,6 +252,7 @@ fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
         "skipped": vitals.total_skipped(),
         "skipped_by_cause": by_cause(&vitals.skipped, skip_key),
         "overwritten": vitals.overwritten,
+        "texts_cut": vitals.texts_cut,
         "unreadable": events_missing(loaded, unreadable),
         "exact": is_exact(loaded),
     })

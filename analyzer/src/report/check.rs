@@ -40,9 +40,8 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
         eprintln!("analyze: {error}");
     }
     let traces = context.traces.list.len();
-    let found = scan(&context.traces, Columns::ALL, "checking", || Counting {
-        events: vec![0; traces],
-        backwards: vec![0; traces],
+    let found = scan(&context.traces, Columns::ALL | Columns::LONG_TEXTS, "checking", || {
+        Counting { events: vec![0; traces], backwards: vec![0; traces] }
     })?;
     let mut parts = Vec::new();
     let mut damaged = false;
@@ -74,6 +73,9 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
                     format!("  {:<10} {}{exact}: {}", "lost", count(lost), about::causes(vitals))
                 }
             });
+        }
+        if let Some(vitals) = vitals.filter(|vitals| vitals.long_texts + vitals.texts_cut > 0) {
+            lines.push(format!("  {:<10} {}", "long texts", about::long_texts(vitals)));
         }
         let clock = loaded.trace.clock();
         lines.push(format!(

@@ -148,6 +148,9 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
             text.push_str(&format!(", {} overwritten by newer ones", count(vitals.overwritten)));
         }
         say("account", text);
+        if vitals.long_texts + vitals.texts_cut > 0 {
+            say("long texts", about::long_texts(vitals));
+        }
     }
     for (key, value) in trace.metadata() {
         lines.push(format!("  {:<20} {}", shown(key), shown(value)));

@@ -11,7 +11,7 @@ use std::{
 
 use clap::ValueEnum;
 use ringscope_format::{
-    Batch, ChunkInfo, Columns, Kind, OwnedValue, Record, Status, parse_slots,
+    Batch, ChunkInfo, Columns, Kind, OwnedValue, Record, Status,
     repro::{Failure, Language},
 };
 
@@ -119,8 +119,13 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         Lang::Python => Language::Python,
         Lang::Shell => Language::Shell,
     };
-    let told = tell(loaded, place, number, &mut Batch::default())
+    let mut batch = Batch::default();
+    let told = tell(loaded, place, number, &mut batch)
         .ok_or_else(|| Error::of(&args.trace, format!("error {number} cannot be read")))?;
+    if let Some(error) = &batch.long_texts_error {
+        let path = args.trace.display().to_string();
+        eprintln!("analyze: {}: {error}; texts are cut", shown(&path));
+    }
     let script = told.failure(&loaded.label).script(language).map_err(|why| {
         Error::of(&args.trace, format!("error {number}, `{}`: {why}", shown(&told.name)))
     })?;
@@ -196,7 +201,7 @@ fn find(traces: &Traces, loaded: &Loaded) -> Vec<Place> {
 
 fn tell(loaded: &Loaded, place: &Place, number: u64, batch: &mut Batch) -> Option<Told> {
     let chunk: &ChunkInfo = loaded.trace.chunks().get(place.chunk)?;
-    loaded.trace.decode_into(chunk, Columns::ALL, batch).ok()?;
+    loaded.trace.decode_into(chunk, Columns::ALL | Columns::LONG_TEXTS, batch).ok()?;
     let (record, slots): (Record, &[Record]) = batch.records().nth(place.at)?;
     let names = loaded.trace.names();
     let name = |id: u32| names.get(id).unwrap_or_default().to_owned();
@@ -218,7 +223,7 @@ fn tell(loaded: &Loaded, place: &Place, number: u64, batch: &mut Batch) -> Optio
         wall_ns: loaded.trace.clock().wall_ns(record.start),
         name: name(record.name),
         thread: loaded.track_name(record.track),
-        fields: parse_slots(slots).fields.into_iter().map(field).collect(),
+        fields: batch.details(slots).fields.into_iter().map(field).collect(),
     })
 }
 

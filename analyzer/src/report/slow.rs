@@ -16,7 +16,9 @@ use crate::{
     Result,
     cli::Common,
     load::Loaded,
-    output::{Cell, Column, Document, Format, Part, Table, count, json_number, shown},
+    output::{
+        Cell, Column, Document, Format, Part, Table, count, json_number, shorten_middle, shown,
+    },
 };
 
 /// How many unasked.
@@ -25,6 +27,8 @@ const USUAL: usize = 10;
 const MOST: usize = 10_000;
 /// Names in a list.
 const LISTED: usize = 5;
+/// Characters of a text that are shown to people: what an event holds by itself.
+const LONGEST_TEXT: usize = 750;
 
 /// Options of `slow`.
 #[derive(clap::Args, Clone, Debug)]
@@ -268,7 +272,9 @@ impl<'a> One<'a> {
                 OwnedValue::Name(id) => shown(self.key(*id)).into_owned(),
                 OwnedValue::Ticks(ticks) => self.words(*ticks),
                 OwnedValue::Text { text, cut } => {
-                    format!("\"{}{}\"", shown(text), if *cut { "…" } else { "" })
+                    let text = shown(text);
+                    let text = shorten_middle(&text, LONGEST_TEXT);
+                    format!("\"{text}{}\"", if *cut { "…" } else { "" })
                 }
             };
             format!("{} = {text}", shown(self.key(*key)))

@@ -6,7 +6,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap};
 
-use ringscope_format::{Batch, ChunkInfo, Columns, EventDetails, Kind, parse_slots};
+use ringscope_format::{Batch, ChunkInfo, Columns, EventDetails, Kind};
 
 use crate::{
     Result,
@@ -304,7 +304,9 @@ fn overlap(found: &Found, start: u64, end: u64) -> u64 {
 fn details(traces: &Traces, found: &Found, place: Option<(usize, usize)>) -> Option<EventDetails> {
     let (chunk, at) = place?;
     let trace = &traces.list[found.trace.0].trace;
-    let batch = trace.decode(&trace.chunks()[chunk], Columns::SHAPE | Columns::SLOTS).ok()?;
+    let columns = Columns::SHAPE | Columns::SLOTS | Columns::LONG_TEXTS;
+    let batch = trace.decode(&trace.chunks()[chunk], columns).ok()?;
+    traces.note_cut_texts(found.trace.0, &trace.chunks()[chunk], &batch);
     let slots = batch.slot_ranges().nth(at)?;
-    Some(parse_slots(batch.slots.get(slots)?))
+    Some(batch.details(batch.slots.get(slots)?))
 }

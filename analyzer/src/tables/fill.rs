@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use polars::prelude::DataFrame;
-use ringscope_format::{Batch, ChunkInfo, Kind, OwnedValue, ValueType, parse_slots};
+use ringscope_format::{Batch, ChunkInfo, Kind, OwnedValue, ValueType};
 
 use super::{
     TableName, Wanted,
@@ -88,7 +88,7 @@ impl Visitor for Filling<'_> {
                 for &at in taken.iter().filter(|&&at| !slots[at].is_empty()) {
                     let slots = batch.slots.get(slots[at].clone()).unwrap_or_default();
                     let (traces, record) = (plan.gathering.traces, first + at as u64);
-                    rows.push(trace, loaded, traces, record, parse_slots(slots), &plan.texts);
+                    rows.push(trace, loaded, traces, record, batch.details(slots), &plan.texts);
                 }
                 Rows::Fields(rows)
             }

@@ -92,7 +92,7 @@ impl Gathering<'_> {
             let counted = plan.count()?;
             let sizes: Vec<(&Wanted, u64)> =
                 self.wanted.iter().zip(counted.rows.iter().copied()).collect();
-            self.check(&sizes)?;
+            self.check(&sizes, plan.long_text_bytes(&counted))?;
             plan.fill(&counted, &mut frames)?;
         }
         let empty = |(frame, wanted): (Option<DataFrame>, &Wanted)| {
@@ -108,10 +108,10 @@ impl Gathering<'_> {
         frames.into_iter().zip(self.wanted).map(empty).collect()
     }
 
-    /// Whether so many rows of these tables fit.
-    fn check(&self, tables: &[(&Wanted, u64)]) -> Result<()> {
+    /// Whether so many rows of these tables fit, and so many bytes of long texts.
+    fn check(&self, tables: &[(&Wanted, u64)], texts: u64) -> Result<()> {
         let size = |&(wanted, rows): &(&Wanted, u64)| rows * wanted.width();
-        let needed = tables.iter().map(size).sum::<u64>() * ROOM_TO_WORK;
+        let needed = (tables.iter().map(size).sum::<u64>() + texts) * ROOM_TO_WORK;
         let Some(&(wanted, rows)) = tables.iter().max_by_key(|table| size(table)) else {
             return Ok(());
         };
@@ -145,6 +145,8 @@ pub(super) struct Plan<'a> {
     names: Vec<Vec<bool>>,
     pub(super) launches: bool,
     fields: bool,
+    /// Whether texts are wanted that are longer than their events hold.
+    long_texts: bool,
 }
 
 /// What the first look found.
@@ -188,6 +190,7 @@ impl<'a> Plan<'a> {
             names,
             launches: any(|wanted| wanted.has("launch_ns") || wanted.has("queue_delay_ns")),
             fields: any(|wanted| wanted.table.table == TableName::Fields),
+            long_texts: any(|it| it.table.table == TableName::Fields && it.has("text")),
         }
     }
 
@@ -351,7 +354,24 @@ impl<'a> Plan<'a> {
         if self.fields {
             columns = columns | Columns::SHAPE | Columns::SLOTS;
         }
+        if self.long_texts {
+            columns = columns | Columns::LONG_TEXTS;
+        }
         columns
+    }
+
+    /// Bytes of the long texts in the chunks that are wanted, if these are.
+    fn long_text_bytes(&self, counted: &Counted) -> u64 {
+        if !self.long_texts {
+            return 0;
+        }
+        let of_trace = |(trace, loaded): (usize, &Loaded)| -> u64 {
+            let chunks = loaded.trace.chunks().iter();
+            let wanted =
+                chunks.filter(|chunk| counted.chunks.contains(&self.first_record(trace, chunk)));
+            wanted.map(|chunk| u64::from(chunk.long_text_bytes)).sum()
+        };
+        self.gathering.traces.list.iter().enumerate().map(of_trace).sum()
     }
 
     pub(super) fn first_record(&self, trace: usize, chunk: &ChunkInfo) -> u64 {

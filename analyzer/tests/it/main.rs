@@ -45,6 +45,7 @@ mod import_testdata;
 mod inference_trace;
 mod kernel;
 mod kernels;
+mod long_texts;
 #[cfg_attr(not(feature = "sql"), allow(dead_code))] // most of it is for queries
 mod made;
 mod making;

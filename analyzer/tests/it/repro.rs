@@ -112,7 +112,7 @@ Errors
 #[test]
 fn what_no_script_can_be_made_of_is_said() {
     let dir = tempdir().unwrap();
-    let cut = "[\"".to_owned() + &"x".repeat(2_000) + "\"]";
+    let cut = "[\"".to_owned() + &"x".repeat(70_000) + "\"]";
     let cut = [("function", Value::Text("f")), ("arguments", Value::Text(&cut))];
     errors(&dir.path().join("run.trace"), &[&cut]);
     let refused = |arguments: &[&str]| {

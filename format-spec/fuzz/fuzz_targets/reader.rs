@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringscope_format::{Batch, Columns, Trace, parse_slots};
+use ringscope_format::{Batch, Columns, Trace};
 
 fuzz_target!(|input: &[u8]| {
     let Some((mode, bytes)) = input.split_first() else { return };
@@ -18,12 +18,14 @@ fn read(bytes: &[u8]) {
     let Ok(trace) = Trace::open(bytes) else { return };
     let mut batch = Batch::default();
     for chunk in trace.chunks() {
-        for columns in [Columns::ALL, Columns::START, Columns::NAME | Columns::SLOTS] {
+        let whole = Columns::ALL | Columns::LONG_TEXTS;
+        for columns in [whole, Columns::START, Columns::NAME | Columns::SLOTS] {
             match trace.decode_into(chunk, columns, &mut batch) {
                 Ok(()) => {
                     assert_eq!(batch.events, chunk.events as usize);
+                    drop(batch.long_texts_error.as_ref().map(ToString::to_string));
                     for (_, slots) in batch.records() {
-                        parse_slots(slots);
+                        batch.details(slots);
                     }
                 }
                 Err(error) => drop(error.to_string()),

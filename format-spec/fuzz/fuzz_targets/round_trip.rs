@@ -36,6 +36,7 @@ enum Step {
     Track(u32, u8, String),
     Clock([u64; 2], [i64; 3]),
     Loss(u32, u8, u64),
+    LongText(u64, String, bool),
     /// The next slot.
     Seal(Vec<(u64, u64, u32, u32, u32)>),
 }
@@ -102,17 +103,21 @@ fuzz_target!(|steps: Vec<Step>| {
     }
 
     let (raw, sealed) = (Trace::open(&raw[..]).unwrap(), Trace::open(&sealed[..]).unwrap());
-    for trace in [&raw, &sealed] {
+    let mut texts = [Vec::new(), Vec::new()];
+    for (at, trace) in [&raw, &sealed].into_iter().enumerate() {
         assert_eq!(trace.damage(), []);
         let mut events = Vec::new();
-        for chunk in trace.chunks() {
-            let batch = trace.decode(chunk, Columns::ALL).unwrap();
+        for chunk in trace.chunks().iter().filter(|chunk| chunk.events > 0) {
+            let batch = trace.decode(chunk, Columns::ALL | Columns::LONG_TEXTS).unwrap();
+            assert!(batch.long_texts_error.is_none());
+            texts[at].push(batch.long_texts.clone());
             events.extend(batch.records().map(|(record, slots)| (record, slots.to_vec())));
         }
         assert_eq!(events, expected);
         assert_eq!(trace.losses(), losses);
         trace.in_flight().unwrap();
     }
+    assert_eq!(texts[0], texts[1]);
     assert_eq!(raw.names(), sealed.names());
     assert_eq!(raw.tracks(), sealed.tracks());
     assert_eq!(raw.clock_pairs(), sealed.clock_pairs());
@@ -144,7 +149,8 @@ fn push_events(
             .iter()
             .map(|(id, track, role)| Link { id: *id, track: *track, role: LinkRole(*role) })
             .collect();
-        let slots = slots_needed(&fields, &links);
+        let long = long_refs(&fields, &links).numbered_from(event.value);
+        let slots = slots_needed_with(&fields, &links, long);
         units.push(Record {
             start: event.start,
             value: event.value,
@@ -156,11 +162,12 @@ fn push_events(
             depth: event.depth,
             shape: slots as u8 | event.value_type << 5,
         });
-        write_slots(&fields, &links, |slot| units.push(slot));
+        write_slots_with(&fields, &links, long, |slot| units.push(slot));
         assert!(slots <= MAX_SLOTS);
         let wide = too_wide(&fields, &links);
         let details = parse_slots(&units[units.len() - slots..]);
         assert!(wide || details.fields.len() == fields.len());
+        assert_eq!(details.long.len(), long.count());
     }
     let taken = whole_events(&units, &[], writer.room());
     let units = &units[..taken];
@@ -210,6 +217,10 @@ fn push_table(writer: &mut SlotWriter<'_>, step: Step, losses: &mut Vec<Loss>) {
             }
             bytes.extend_from_slice(bytemuck::bytes_of(&loss));
             BatchKind::Losses
+        }
+        Step::LongText(number, text, cut) => {
+            push_long_text(&mut bytes, number, &text, cut);
+            BatchKind::LongTexts
         }
         Step::Events(..) | Step::Seal(..) => return,
     };

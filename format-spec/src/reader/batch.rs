@@ -1,7 +1,10 @@
 //! The decoded columns of one chunk.
 
 use super::decode::Scratch;
+use crate::error::Error;
+use crate::long_texts::LongTexts;
 use crate::record::{Kind, Record, Status};
+use crate::slots::{EventDetails, parse_slots};
 use std::ops::{BitOr, Range};
 
 /// A set of columns.
@@ -31,7 +34,10 @@ impl Columns {
     pub const SHAPE: Columns = Columns(1 << 8);
     /// [`Batch::slots`].
     pub const SLOTS: Columns = Columns(1 << 9);
-    /// All of them.
+    /// [`Batch::long_texts`]. Not one of [`ALL`](Self::ALL): few events have any, and few
+    /// readers show them.
+    pub const LONG_TEXTS: Columns = Columns(1 << 10);
+    /// All of them but the long texts.
     pub const ALL: Columns = Columns((1 << 10) - 1);
 
     /// Whether all of `other` are among these.
@@ -84,6 +90,11 @@ pub struct Batch {
     pub shape: Vec<u8>,
     /// The slots of all events, one event after the other.
     pub slots: Vec<Record>,
+    /// The long texts of the events.
+    pub long_texts: LongTexts,
+    /// Why long texts could not be read, or not all of them. The events are here all the
+    /// same; the beginnings of such texts are in their slots.
+    pub long_texts_error: Option<Error>,
     pub(crate) scratch: Scratch,
 }
 
@@ -96,6 +107,8 @@ impl Batch {
         self.track.clear();
         self.link.clear();
         self.slots.clear();
+        self.long_texts.clear();
+        self.long_texts_error = None;
         for column in [&mut self.kind, &mut self.status, &mut self.depth, &mut self.shape] {
             column.clear();
         }
@@ -160,6 +173,13 @@ impl Batch {
             next += usize::from(shape & 0x1F);
             start..next
         })
+    }
+
+    /// What the slots of an event say, with [`Columns::LONG_TEXTS`] all of it.
+    pub fn details(&self, slots: &[Record]) -> EventDetails {
+        let mut details = parse_slots(slots);
+        details.complete(&self.long_texts);
+        details
     }
 
     /// The events as they were recorded: each record with its slots. Takes

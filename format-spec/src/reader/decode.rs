@@ -7,6 +7,7 @@ use super::walk::places;
 use crate::chunk::{SectionEntry, encoding, section};
 use crate::columns::restore_starts;
 use crate::error::Error;
+use crate::limits::MAX_SECTION_BYTES;
 use crate::little_endian::u32_at;
 use crate::record::Record;
 use std::fmt;
@@ -110,6 +111,65 @@ pub(crate) fn decode<S: Source>(
         }
     }
     Ok(())
+}
+
+/// Decodes the long texts of a chunk, so far as they can be read.
+pub(crate) fn long_texts<S: Source>(source: &S, chunk: &Sealed<'_>, batch: &mut Batch) {
+    let mut sections = places(chunk.offset, chunk.sections);
+    let Some((entry, offset)) = sections.find(|(entry, _)| entry.kind == section::LONG_TEXTS)
+    else {
+        return;
+    };
+    let mut raw = Vec::new();
+    let Scratch { zstd, stored, place, .. } = &mut batch.scratch;
+    *place = 0..0;
+    let table = if entry.raw as usize > MAX_SECTION_BYTES {
+        Err(Why::Lengths)
+    } else {
+        unpack_table(source, &entry, offset, None, stored, &mut raw, zstd)
+    };
+    let read = table.and_then(|table| match batch.long_texts.absorb(table) {
+        0 => Ok(()),
+        _ => Err(Why::Entries),
+    });
+    batch.long_texts_error = read.err().map(|why| Error::Section {
+        sequence: chunk.sequence,
+        section: section::LONG_TEXTS,
+        offset,
+        why,
+    });
+}
+
+/// The bytes of a table; `near` are those stored, if they have been read already.
+pub(crate) fn unpack_table<'a, S: Source>(
+    source: &S,
+    entry: &SectionEntry,
+    offset: u64,
+    near: Option<&'a [u8]>,
+    stored: &'a mut Vec<u8>,
+    raw: &'a mut Vec<u8>,
+    zstd: &mut Unpacker,
+) -> Result<&'a [u8], Why> {
+    let bytes = match near {
+        Some(bytes) => bytes,
+        None => {
+            stored.resize(entry.stored as usize, 0);
+            source.read_exact_at(stored, offset).map_err(|_| Why::Unreadable)?;
+            stored
+        }
+    };
+    if crc32c::crc32c(bytes) != entry.crc {
+        return Err(Why::Checksum);
+    }
+    match entry.encoding {
+        encoding::PLAIN if entry.raw == entry.stored => Ok(bytes),
+        encoding::ZSTD => {
+            raw.resize(entry.raw as usize, 0);
+            zstd.unpack(bytes, raw)?;
+            Ok(raw)
+        }
+        _ => Err(Why::Lengths),
+    }
 }
 
 struct Decoder<'a, S> {

@@ -3,10 +3,10 @@
 //! trace is opened.
 
 use super::damage::{Damage, Damaged, Why};
-use super::decode::Unpacker;
+use super::decode::{Unpacker, unpack_table};
 use super::source::Source;
 use super::walk::Found;
-use crate::chunk::{ChunkKind, SectionEntry, encoding, section};
+use crate::chunk::{ChunkKind, SectionEntry, section};
 use crate::clock_fit::ClockPair;
 use crate::in_flight::OpenSpan;
 use crate::limits::{ENTRY_COST, MAX_SECTION_BYTES, MAX_TABLE_BYTES};
@@ -88,11 +88,10 @@ impl Tables {
         let mut stored = std::mem::take(&mut self.stored);
         let mut raw = std::mem::take(&mut self.raw);
         let mut zstd = std::mem::take(&mut self.zstd);
-        let done = unpack(source, entry, offset, near, &mut stored, &mut raw, &mut zstd).and_then(
-            |table| {
+        let done = unpack_table(source, entry, offset, near, &mut stored, &mut raw, &mut zstd)
+            .and_then(|table| {
                 self.absorb_table(entry.kind, found.header.sequence, found.header.last_tick, table)
-            },
-        );
+            });
         (self.stored, self.raw, self.zstd) = (stored, raw, zstd);
         done
     }
@@ -205,35 +204,4 @@ impl Budgets {
 fn rows<T: Pod>(table: &[u8], take: impl FnMut(T)) -> usize {
     table.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).for_each(take);
     table.len() % size_of::<T>()
-}
-
-fn unpack<'a, S: Source>(
-    source: &S,
-    entry: &SectionEntry,
-    offset: u64,
-    near: Option<&'a [u8]>,
-    stored: &'a mut Vec<u8>,
-    raw: &'a mut Vec<u8>,
-    zstd: &mut Unpacker,
-) -> Result<&'a [u8], Why> {
-    let bytes = match near {
-        Some(bytes) => bytes,
-        None => {
-            stored.resize(entry.stored as usize, 0);
-            source.read_exact_at(stored, offset).map_err(|_| Why::Unreadable)?;
-            stored
-        }
-    };
-    if crc32c::crc32c(bytes) != entry.crc {
-        return Err(Why::Checksum);
-    }
-    match entry.encoding {
-        encoding::PLAIN if entry.raw == entry.stored => Ok(bytes),
-        encoding::ZSTD => {
-            raw.resize(entry.raw as usize, 0);
-            zstd.unpack(bytes, raw)?;
-            Ok(raw)
-        }
-        _ => Err(Why::Lengths),
-    }
 }

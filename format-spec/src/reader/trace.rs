@@ -1,13 +1,13 @@
 //! One trace, opened.
 
 use super::batch::{Batch, Columns};
-use super::damage::Damage;
+use super::damage::{Damage, Why};
 use super::decode::{self, Sealed};
 use super::inventory::Inventory;
 use super::source::Source;
 use super::tables::ToldOpen;
 use super::walk::{Found, first_recording};
-use crate::chunk::SectionEntry;
+use crate::chunk::{SectionEntry, section};
 use crate::clock_fit::{ClockFit, ClockPair};
 use crate::error::Error;
 use crate::file_header::{Counter, FIXED_LENGTH, FileHeader};
@@ -54,6 +54,8 @@ pub struct ChunkInfo {
     pub first_tick: u64,
     /// Latest end of its events, in ticks; 0 without events.
     pub last_tick: u64,
+    /// Bytes of its long texts, unpacked.
+    pub long_text_bytes: u32,
     /// Where it is.
     pub place: Place,
     pub(crate) origin: u64,
@@ -69,6 +71,11 @@ impl ChunkInfo {
             slots: header.slots,
             first_tick: header.first_tick,
             last_tick: header.last_tick,
+            long_text_bytes: {
+                let mut sections = found.sections.iter();
+                let texts = sections.find(|entry| entry.kind == section::LONG_TEXTS);
+                texts.map_or(0, |entry| entry.raw)
+            },
             place: Place::Sealed { offset: found.offset, length: header.length },
             origin: header.origin,
             sections: found.sections,
@@ -84,6 +91,7 @@ impl ChunkInfo {
             slots: (content.events.len() - events) as u32,
             first_tick: records().map(|record| record.start).min().unwrap_or(0),
             last_tick: records().map(Record::end).max().unwrap_or(0),
+            long_text_bytes: content.long_texts.len() as u32,
             place: Place::Raw { slot },
             origin: 0,
             sections: Box::default(),
@@ -242,6 +250,15 @@ impl<S: Source> Trace<S> {
                 let held = self.inventory.raw.iter().find(|held| held.slot == slot);
                 let units = held.map_or(&[][..], |held| &held.content.events);
                 batch.fill_from_units(units, columns);
+                if let Some(held) = held.filter(|_| columns.contains(Columns::LONG_TEXTS)) {
+                    let left = batch.long_texts.absorb(&held.content.long_texts);
+                    batch.long_texts_error = (left > 0).then_some(Error::Section {
+                        sequence: chunk.sequence,
+                        section: section::LONG_TEXTS,
+                        offset: held.bytes.start,
+                        why: Why::Entries,
+                    });
+                }
                 Ok(())
             }
             Place::Sealed { offset, .. } => {
@@ -256,6 +273,8 @@ impl<S: Source> Trace<S> {
                 let done = decode::decode(&self.source, &sealed, columns, batch);
                 if done.is_err() {
                     batch.clear();
+                } else if columns.contains(Columns::LONG_TEXTS) {
+                    decode::long_texts(&self.source, &sealed, batch);
                 }
                 done
             }

@@ -39,9 +39,10 @@ pub(crate) fn annotated() -> TraceFile {
         tick: 9_000,
         state: RecordingState::Finished,
         stored: count_events(&content.events).into(),
-        stored_slots: 3,
+        stored_slots: 5,
         bytes: file.bytes.len() as u64 - HEADER_LENGTH,
         drain_ticks: 4,
+        long_texts: 1,
         ..Vitals::default()
     };
     (vitals.lost[1], vitals.lost_slots[1], vitals.skipped[1]) = (2, 1, 3);
@@ -49,7 +50,12 @@ pub(crate) fn annotated() -> TraceFile {
     file
 }
 
-/// Two tokens with a decode in each, and one event with fields, text and an id.
+/// What the error of the example says: short, so that the example is, but as if only a
+/// part of it had fitted into the slots.
+const LONG: &str = "CUDA error 700: an illegal memory access was encountered";
+
+/// Two tokens with a decode in each, one event with fields, text and an id, and an error
+/// with a long text.
 fn content() -> RawContent {
     let mut content = RawContent { sequence: 1, ..RawContent::default() };
     push_track(&mut content.tracks, 1, TrackKind::Thread, 4711, "main");
@@ -90,6 +96,14 @@ fn content() -> RawContent {
     let shape = Record::shape_of(slots, ValueType::U64);
     content.events.push(Record { shape, link: 9, ..event });
     write_slots(&fields, &links, |slot| content.events.push(slot));
+    let error = Record::point(Kind::ERROR, 2, 1, 3_500, (ValueType::None, 0));
+    let shape = Record::shape_of(2, ValueType::None);
+    content.events.push(Record { status: Status::ERROR, shape, ..error });
+    write_slots(&[(3, Value::Text(&LONG[..24]))], &[], |slot| {
+        content.events.push(Record { depth: 2, ..slot }); // the text was cut here
+    });
+    content.events.push(long_text_slot(3, 1));
+    push_long_text(&mut content.long_texts, 1, LONG, false);
     content
 }
 
@@ -118,8 +132,8 @@ pub(crate) fn killed() -> TraceFile {
     write_in_flight(file.in_flight(0), 2, 31_500, 1, 2, &[span(30_500, 1), span(30_700, 2)]);
     let asynchronous = OpenSpan { start: 30_600, id: 99, name: 3, track: 1 };
     write_in_flight(file.in_flight(1), 1, 31_500, 0, 1, &[asynchronous]);
-    file.vitals(&Vitals { tick: 31_000, stored: 17, ..Vitals::default() });
-    file.vitals(&Vitals { tick: 31_500, stored: 21, ..Vitals::default() });
+    file.vitals(&Vitals { tick: 31_000, stored: 18, ..Vitals::default() });
+    file.vitals(&Vitals { tick: 31_500, stored: 22, ..Vitals::default() });
     file
 }
 
@@ -167,8 +181,8 @@ fn golden_finished_file_says_what_it_said() {
     assert_eq!(trace.events_missing(), Some(0));
     assert_eq!(trace.header(), &header(Layout::finished()));
     let vitals = trace.vitals().unwrap();
-    assert_eq!((vitals.stored, vitals.total_lost(), vitals.total_skipped()), (5, 2, 3));
-    assert_eq!(vitals.produced(), 10);
+    assert_eq!((vitals.stored, vitals.total_lost(), vitals.total_skipped()), (6, 2, 3));
+    assert_eq!((vitals.produced(), vitals.long_texts), (11, 1));
     assert_eq!(events(&trace), events_of(&content().events));
     let names: Vec<(u32, &str)> = trace.names().iter().collect();
     assert_eq!(names, [(1, "token"), (2, "decode"), (3, "loss"), (4, "src/main.rs"), (5, "demo")]);
@@ -182,6 +196,25 @@ fn golden_finished_file_says_what_it_said() {
     let text = OwnedValue::Text { text: "h\u{E9}llo".to_owned(), cut: false };
     assert_eq!(details.fields, [(3, OwnedValue::F64(0.25)), (2, text)]);
     assert_eq!(details.links[0].id, 0xABCD);
+    let columns = Columns::ALL | Columns::LONG_TEXTS;
+    let batch = trace.decode(&trace.chunks()[0], columns).unwrap();
+    let beginning = OwnedValue::Text { text: LONG[..24].to_owned(), cut: true };
+    let whole = OwnedValue::Text { text: LONG.to_owned(), cut: false };
+    let slots = batch.records().nth(5).unwrap().1;
+    assert_eq!(parse_slots(slots).fields, [(3, beginning)]);
+    assert_eq!(batch.details(slots).fields, [(3, whole)]);
+}
+
+#[test]
+fn golden_file_of_the_first_version_goes_on_being_read() {
+    let bytes = std::fs::read(path("annotated-1.0.trace")).unwrap();
+    let trace = Trace::open(bytes.as_slice()).unwrap();
+    assert_eq!((trace.damage(), trace.events_missing()), (&[][..], Some(0)));
+    let vitals = trace.vitals().unwrap();
+    assert_eq!((vitals.stored, vitals.drain_ticks), (5, 4));
+    assert_eq!((vitals.long_texts, vitals.texts_cut), (0, 0));
+    let without_the_error = &content().events[..8];
+    assert_eq!(events(&trace), events_of(without_the_error));
 }
 
 #[test]
@@ -197,6 +230,6 @@ fn golden_killed_file_says_what_it_said() {
     assert_eq!((in_flight[1].track, in_flight[1].spans[0].id), (0, 99));
     assert_eq!(
         trace.vitals().map(|it| (it.state, it.stored)),
-        Some((RecordingState::Recording, 21))
+        Some((RecordingState::Recording, 22))
     );
 }

@@ -50,6 +50,8 @@ const VITALS: &[Field] = &[
     (64, "events skipped, by cause"),
     (8, "bytes appended"),
     (8, "drain ticks"),
+    (8, "long texts stored"),
+    (8, "texts of errors that stayed cut"),
 ];
 
 const CHUNK_HEADER: &[Field] = &[
@@ -114,6 +116,8 @@ const OPEN_SPAN: &[Field] = &[
 
 const TRACK: &[Field] =
     &[(4, "track"), (1, "kind"), (1, "unused"), (2, "length of the name"), (8, "system's id")];
+const LONG_TEXT: &[Field] =
+    &[(8, "number"), (4, "length of the text"), (1, "flags"), (3, "unused")];
 const NAME: &[Field] = &[(4, "id"), (2, "length"), (1, "entry kind"), (1, "flags")];
 const CALL_SITE: &[Field] =
     &[(4, "line"), (4, "id of the file's name"), (4, "id of the module's path")];
@@ -241,6 +245,11 @@ impl Listing<'_> {
                 33 => self.fields(CLOCK_PAIR),
                 34 => self.fields(LOSS),
                 35 => self.fields(OPEN_SPAN),
+                36 => {
+                    let length = self.number(self.at + 8, 4);
+                    self.fields(LONG_TEXT);
+                    self.text(length);
+                }
                 48 => {
                     let (length, call_site) =
                         (self.number(self.at + 4, 2), self.bytes[self.at + 6] == 1);
@@ -281,6 +290,7 @@ fn section_name(kind: usize) -> &'static str {
         33 => "clock pairs (8.3.4)",
         34 => "losses (8.3.3)",
         35 => "open spans (8.3.5)",
+        36 => "long texts (8.3.6)",
         48 => "names (8.4)",
         _ => "metadata (8.5)",
     }
@@ -298,7 +308,7 @@ pub(crate) fn listing(bytes: &[u8]) -> String {
     listing.heading("vitals: copy of odd editions");
     listing.fields(TWIN);
     listing.fields(VITALS);
-    listing.field(240, "rest of the copy");
+    listing.field(224, "rest of the copy");
     listing.heading("rest of the header page");
     listing.field(4096 - 256 - 1024, "unused");
     while listing.at < bytes.len() {

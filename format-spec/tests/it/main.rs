@@ -11,6 +11,7 @@ mod hot_path;
 mod layout;
 mod list_output;
 mod live;
+mod long_texts;
 mod parallel;
 mod round_trip;
 mod unknown;

@@ -65,6 +65,7 @@ enum Batch {
     Tracks(Vec<(u32, u8, u64, String)>),
     Clocks(Vec<ClockPair>),
     Losses(Vec<Loss>),
+    LongTexts(Vec<(u64, String)>),
 }
 
 fn batch() -> impl Strategy<Value = Batch> {
@@ -100,6 +101,7 @@ fn batch() -> impl Strategy<Value = Batch> {
         1 => vec((1..50_u32, 1..9_u8, any::<u64>(), ".{0,20}"), 1..5).prop_map(Batch::Tracks),
         1 => vec(clock, 1..6).prop_map(Batch::Clocks),
         1 => vec(loss, 1..6).prop_map(Batch::Losses),
+        1 => vec((any::<u64>(), ".{0,300}"), 1..6).prop_map(Batch::LongTexts),
     ]
 }
 
@@ -130,6 +132,10 @@ fn table(batch: &Batch) -> (BatchKind, usize, Vec<u8>) {
         Batch::Losses(losses) => {
             (BatchKind::Losses, losses.len(), bytemuck::cast_slice(losses).to_vec())
         }
+        Batch::LongTexts(texts) => {
+            texts.iter().for_each(|(at, text)| push_long_text(&mut bytes, *at, text, at % 2 == 1));
+            (BatchKind::LongTexts, texts.len(), bytes)
+        }
     }
 }
 
@@ -152,11 +158,19 @@ fn fill(bytes: &mut [u8], sequence: u64, batches: &[Batch]) -> RawContent {
             BatchKind::Names => expected.names.extend(table),
             BatchKind::Tracks => expected.tracks.extend(table),
             BatchKind::ClockPairs => expected.clocks.extend(table),
+            BatchKind::LongTexts => expected.long_texts.extend(table),
             _ => expected.losses.extend(table),
         }
     }
     writer.publish();
     expected
+}
+
+/// The long texts of a chunk.
+fn long_texts(trace: &Trace<&[u8]>, chunk: &ChunkInfo) -> LongTexts {
+    let batch = trace.decode(chunk, Columns::LONG_TEXTS).unwrap();
+    assert!(batch.long_texts_error.is_none());
+    batch.long_texts
 }
 
 /// Everything that a reader says about a trace.
@@ -168,6 +182,12 @@ fn told(trace: &Trace<&[u8]>) -> impl PartialEq + std::fmt::Debug + use<> {
         trace.tracks().to_vec(),
         trace.losses().to_vec(),
         trace.clock_pairs().to_vec(),
+        trace
+            .chunks()
+            .iter()
+            .filter(|chunk| chunk.events > 0)
+            .map(|chunk| long_texts(trace, chunk))
+            .collect::<Vec<_>>(),
     )
 }
 

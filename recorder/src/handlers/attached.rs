@@ -104,7 +104,7 @@ impl Handlers {
     /// Drain only: offers a batch to everyone. Never waits for any of them.
     pub(crate) fn send(&self, batch: Arc<Batch>, now: Instant) {
         let mut list = lock(&self.list);
-        let units = batch.units.len() as u64;
+        let units = batch.weight();
         list.retain(|attached| {
             let queued = attached.queued_units.load(Ordering::Acquire);
             let full = queued > 0 && queued + units > MOST_UNITS;
@@ -261,7 +261,7 @@ fn export_all(
             });
             its.exported.fetch_add(taken, Ordering::AcqRel);
             its.filtered.fetch_add(filtered, Ordering::AcqRel);
-            its.queued_units.fetch_sub(batch.units.len() as u64, Ordering::AcqRel);
+            its.queued_units.fetch_sub(batch.weight(), Ordering::AcqRel);
             result?;
             unflushed |= taken > 0;
         }

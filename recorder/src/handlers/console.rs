@@ -9,7 +9,11 @@ use ringscope_format::{Kind, Status};
 
 use super::{Event, ExportError, MetricExporter};
 
-/// Writes one line an event, and says of spans that are slow.
+/// Characters of a text that are shown: those that an event holds by itself.
+const LONGEST_TEXT: usize = 750;
+
+/// Writes one line an event, and says of spans that are slow. Of a long text it shows the
+/// beginning.
 ///
 /// ```text
 /// 17:04:05.123456 main         forward > block_3 > attention 1.21ms head=3
@@ -92,7 +96,11 @@ impl ConsoleExporter {
         }
         for (key, value) in &event.fields {
             match value.text() {
-                Some(text) => write!(self.out, " {key}={}", OneLine(text))?,
+                Some(text) => {
+                    let end = text.char_indices().nth(LONGEST_TEXT).map(|(end, _)| end);
+                    let shown = OneLine(&text[..end.unwrap_or(text.len())]);
+                    write!(self.out, " {key}={shown}{}", if end.is_some() { "…" } else { "" })?;
+                }
                 None => write!(self.out, " {key}={value}")?,
             }
         }

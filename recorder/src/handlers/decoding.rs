@@ -7,7 +7,7 @@ use std::{
 };
 
 use ringscope_format::{
-    ClockPair, Kind, LinkRole, OwnedValue, Record, Status, ValueType, parse_slots,
+    ClockPair, Kind, LinkRole, LongTexts, OwnedValue, Record, Status, ValueType, parse_slots,
 };
 
 use super::{Event, Field, feeding::Batch, filter::ExportFilter, paths::Enclosing};
@@ -32,6 +32,8 @@ pub(super) struct Decoder {
     queues_known: u32,
     enclosing: Enclosing,
     places: Vec<usize>,
+    /// Of the batch at hand.
+    long_texts: LongTexts,
     first: ClockPair,
     now: ClockPair,
     nominal_ns_per_tick: f64,
@@ -49,6 +51,7 @@ impl Decoder {
             queues_known: 0,
             enclosing: Enclosing::default(),
             places: Vec::new(),
+            long_texts: LongTexts::default(),
             first,
             now: first,
             nominal_ns_per_tick: 1e9 / ticks_per_second.max(1) as f64,
@@ -75,6 +78,8 @@ impl Decoder {
         mut take: impl FnMut(&Event) -> Result<(), E>,
     ) -> (u64, u64, Result<(), E>) {
         self.look_at_new_names();
+        self.long_texts.clear();
+        self.long_texts.absorb(&batch.long_texts);
         self.now = clock::pair();
         let is_base = |(_, unit): &(usize, &Record)| unit.kind.is_base();
         self.places.clear();
@@ -109,7 +114,8 @@ impl Decoder {
         duration: Option<Duration>,
         at: usize,
     ) {
-        let details = parse_slots(slots);
+        let mut details = parse_slots(slots);
+        details.complete(&self.long_texts);
         let mut fields = std::mem::take(&mut self.event.fields);
         fields.clear();
         let given = details.fields.into_iter();

@@ -1,6 +1,7 @@
 //! The recording side of one thread: one ring, one stack of open spans, a few
 //! counts. This is the hot path; nothing here allocates, locks, formats, waits
-//! or makes a system call (`tests/it/no_allocation.rs` proves the first).
+//! or makes a system call (`tests/it/no_allocation.rs` proves the first). The one
+//! exception is cold: an error whose texts are longer than an event holds.
 //!
 //! A span costs two counter reads, one 32-byte push and four plain stores. A
 //! full ring loses the newest event and counts it; the thread goes on.
@@ -13,14 +14,15 @@
 use std::cell::UnsafeCell;
 
 use ringscope_format::{
-    Kind, LISTED_FRAMES, Link, LostCause, Record, SkipCause, Status, Value, slots_needed, too_wide,
-    write_slots,
+    Kind, LISTED_FRAMES, Link, LongRefs, LostCause, MAX_SLOTS, Record, SkipCause, Status, Value,
+    slots_needed, slots_needed_with, texts_left_cut, too_wide, write_slots_with,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{
     atomics::{Acquire, AtomicU32, AtomicU64, Relaxed, Release},
     hot::{in_flight::InFlight, ownership::Ownership},
+    long_texts::{self, Parcel},
 };
 
 /// What one thread records through. Lives for ever and passes from thread to thread.
@@ -164,23 +166,51 @@ impl Lane {
     /// Owner only: records an event with more to say. All of it is pushed in one
     /// step, so that no reader ever sees a part.
     #[inline]
-    pub(crate) fn push_wide(
-        &self,
-        mut record: Record,
-        fields: &[(u32, Value<'_>)],
-        links: &[Link],
-    ) {
+    pub(crate) fn push_wide(&self, record: Record, fields: &[(u32, Value<'_>)], links: &[Link]) {
         let slots = slots_needed(fields, links);
         if too_wide(fields, links) {
             return self.lose(LostCause::TooWide, slots as u64);
         }
+        // Where a text was cut, the slots are used up. Those of errors take the long way.
+        if slots == MAX_SLOTS && record.kind == Kind::ERROR {
+            return self.push_error(record, fields, links);
+        }
+        self.push_slots(record, slots, fields, links, LongRefs::NONE);
+    }
+
+    /// Owner only: an error whose texts may not fit. Allocates for those that do not.
+    #[cold]
+    #[inline(never)]
+    fn push_error(&self, record: Record, fields: &[(u32, Value<'_>)], links: &[Link]) {
+        let parcel = Parcel::pack(fields, links);
+        let long = parcel.long;
+        let slots = slots_needed_with(fields, links, long);
+        // SAFETY: as in `push`.
+        let room = unsafe { &*self.producer.get() }.slots();
+        if room <= slots {
+            return self.lose_for_want_of_room(slots);
+        }
+        // Only this thread takes room, so what is there now is there below: a text that is
+        // on its way has an event.
+        long_texts::count_cut(u64::from(texts_left_cut(fields, links, long)));
+        parcel.send();
+        self.push_slots(record, slots, fields, links, long);
+    }
+
+    #[inline(always)]
+    fn push_slots(
+        &self,
+        mut record: Record,
+        slots: usize,
+        fields: &[(u32, Value<'_>)],
+        links: &[Link],
+        long: LongRefs,
+    ) {
         record.shape = Record::shape_of(slots, record.value_type());
         // SAFETY: as in `push`.
         let producer = unsafe { &mut *self.producer.get() };
         let Ok(mut room) = producer.write_chunk_uninit(1 + slots) else {
-            let fits = slots < producer.buffer().capacity();
-            let cause = if fits { LostCause::RingFull } else { LostCause::TooWide };
-            return self.lose(cause, slots as u64);
+            return self.lose_for_want_of_room(slots);
         };
         let (first, second) = room.as_mut_slices();
         let mut places = first.iter_mut().chain(second);
@@ -192,12 +222,21 @@ impl Lane {
             }
         };
         put(record);
-        write_slots(fields, links, &mut put);
+        write_slots_with(fields, links, long, &mut put);
         debug_assert_eq!(written, 1 + slots);
         if written == 1 + slots {
             // SAFETY: all `1 + slots` places have just been written.
             unsafe { room.commit_all() };
         }
+    }
+
+    /// Owner only: the event does not fit into the ring now, or never would.
+    #[cold]
+    fn lose_for_want_of_room(&self, slots: usize) {
+        // SAFETY: as in `push`.
+        let capacity = unsafe { &*self.producer.get() }.buffer().capacity();
+        let cause = if slots < capacity { LostCause::RingFull } else { LostCause::TooWide };
+        self.lose(cause, slots as u64);
     }
 
     #[cold]

@@ -2,7 +2,7 @@
 //! `tracing`'s visitor to the slots of a record.
 //!
 //! Numbers stay numbers; everything else is text, cut where an event would take
-//! more than its 31 slots. At most [`MOST_FIELDS`] fields and [`MOST_LINKS`] links are
+//! more than its 31 slots (but see [`errors`](super::errors)). At most [`MOST_FIELDS`] fields and [`MOST_LINKS`] links are
 //! kept; how many fields were left out is the field `fields_left_out`.
 //!
 //! Formatting a value is calling code of the program. It happens in memory of this
@@ -23,17 +23,17 @@ use crate::hot::names;
 
 /// With these, the links of a task and its own fields, an event has 31 slots at
 /// most: none is ever too wide.
-const MOST_FIELDS: usize = 22;
+pub(super) const MOST_FIELDS: usize = 22;
 const MOST_LINKS: usize = 4;
 /// Bytes that are kept of one text: more than the 31 slots of an event hold, so
 /// that the record says that it was cut.
-const LONGEST_TEXT: usize = 768;
+pub(super) const LONGEST_TEXT: usize = 768;
 /// Bytes that the texts of one event take together.
 const TEXTS: usize = 1_536;
 /// More than a slot holds: what the last text of many can count on.
 const LEAST_TEXT: usize = 26;
 /// Stands behind what a value that panicked had written.
-const PANICKED: &str = "(formatting it panicked)";
+pub(super) const PANICKED: &str = "(formatting it panicked)";
 
 /// The key of how many fields were left out.
 static LEFT_OUT: LazyLock<u32> =
@@ -192,6 +192,20 @@ impl Details {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
+    /// How many fields there are.
+    pub(super) fn field_count(&self) -> usize {
+        self.field_count
+    }
+
+    /// Counts a field that found no place.
+    pub(super) fn leave_out(&mut self) {
+        self.left_out += 1;
+    }
+
+    pub(super) fn put_number(&mut self, key: u32, value: Value<'static>) {
+        self.put(key, Stored::Number(value));
+    }
+
     fn put(&mut self, key: u32, stored: Stored) {
         let untold = &mut self.fields[self.told..self.field_count];
         if let Some(known) = untold.iter_mut().find(|(known, _)| *known == key) {
@@ -204,10 +218,16 @@ impl Details {
         }
     }
 
-    fn put_text(&mut self, key: u32, text: &str) {
+    /// Bytes that the next text may have.
+    pub(super) fn room_for_text(&self) -> usize {
         let to_come = (MOST_FIELDS - 1).saturating_sub(self.field_count);
         let room = (TEXTS - self.text_bytes).saturating_sub(to_come * LEAST_TEXT);
-        let text = cut(text, room.min(LONGEST_TEXT));
+        room.min(LONGEST_TEXT)
+    }
+
+    /// A text, cut to what there is room for.
+    pub(super) fn put_text(&mut self, key: u32, text: &str) {
+        let text = cut(text, self.room_for_text());
         let (from, to) = (self.text_bytes, self.text_bytes + text.len());
         self.texts[from..to].copy_from_slice(text.as_bytes());
         self.text_bytes = to;
@@ -223,7 +243,7 @@ pub(super) struct Visitor<'a> {
 
 impl Visitor<'_> {
     fn number(&mut self, field: &Field, value: Value<'static>) {
-        self.details.put(self.site.key(field.index()), Stored::Number(value));
+        self.details.put_number(self.site.key(field.index()), value);
     }
 }
 
@@ -249,33 +269,47 @@ impl Visit for Visitor<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut text = CutText { bytes: [0; LONGEST_TEXT], len: 0 };
+        let mut text = CutText::new();
         let formatting = AssertUnwindSafe(|| {
             let _ = write!(text, "{value:?}"); // fails where the text is cut
         });
         if catch_unwind(formatting).is_err() {
-            text.len = text.len.min(LONGEST_TEXT - PANICKED.len());
-            let _ = text.write_str(PANICKED);
+            text.note_panic();
         }
         self.details.put_text(self.site.key(field.index()), text.as_str());
     }
 }
 
 /// The text as far as its characters fit.
-fn cut(text: &str, most: usize) -> &str {
+pub(super) fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
     &text[..end.unwrap_or(0)]
 }
 
 /// Formats into memory of its own, and fails when that is full: whoever formats
 /// something huge stops there.
-struct CutText {
+pub(super) struct CutText {
     bytes: [u8; LONGEST_TEXT],
     len: usize,
 }
 
 impl CutText {
-    fn as_str(&self) -> &str {
+    pub(super) fn new() -> Self {
+        Self { bytes: [0; LONGEST_TEXT], len: 0 }
+    }
+
+    /// Bytes that still fit.
+    pub(super) fn room(&self) -> usize {
+        LONGEST_TEXT - self.len
+    }
+
+    /// Whoever wrote this has panicked.
+    pub(super) fn note_panic(&mut self) {
+        self.len = self.len.min(LONGEST_TEXT - PANICKED.len());
+        let _ = self.write_str(PANICKED);
+    }
+
+    pub(super) fn as_str(&self) -> &str {
         let bytes = &self.bytes[..self.len];
         // Cut back to a character where a panic's note has taken the end of one.
         match std::str::from_utf8(bytes) {

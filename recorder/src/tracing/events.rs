@@ -5,6 +5,7 @@ use tracing_core::{Event, Level};
 
 use super::{
     details::{Details, Telling, Visitor},
+    errors::{ErrorVisitor, LongFields},
     life::{this_threads_lane, verdict},
     sites, slots,
 };
@@ -14,13 +15,17 @@ use crate::hot::clock;
 pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
     let Some(site) = sites::of(event.metadata()) else { return };
     let Some((name, _)) = verdict(&site.call_site) else { return };
-    let mut details = Details::default();
-    event.record(&mut Visitor { site, details: &mut details });
+    let is_error = *event.metadata().level() == Level::ERROR;
+    let (mut details, mut long) = (Details::default(), LongFields::default());
+    if is_error {
+        event.record(&mut ErrorVisitor { site, details: &mut details, long: &mut long });
+    } else {
+        event.record(&mut Visitor { site, details: &mut details });
+    }
     if let Some(parent) = parent.and_then(slots::find) {
         details.link(LinkRole::Parent, parent.number());
     }
     let Some(lane) = this_threads_lane() else { return };
-    let is_error = *event.metadata().level() == Level::ERROR;
     let record = Record {
         start: clock::ticks(),
         value: 0,
@@ -38,5 +43,6 @@ pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
         telling.field(key, Value::Name(level));
     }
     details.tell_all(&mut telling);
+    long.tell(&mut telling);
     lane.push_wide(record, telling.fields(), telling.links());
 }

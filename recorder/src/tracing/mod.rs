@@ -46,7 +46,7 @@
 //! - **Explicit parents** and `follows_from` are links to the number of the other span; a life also
 //!   has a link to the span that it was created in.
 //! - **Events** are events, with their `level` and fields, and those of the level `ERROR` are
-//!   errors. One without a name is called after its target and line.
+//!   errors, whose texts are kept up to 64 KiB each. One without a name is called after its target and line.
 //!
 //! [Rules](crate::Rules) apply to the names of spans as to all others.
 //!
@@ -66,6 +66,8 @@
 
 #[cfg(not(feature = "off"))]
 mod details;
+#[cfg(not(feature = "off"))]
+mod errors;
 #[cfg(not(feature = "off"))]
 mod events;
 mod filter;

@@ -21,7 +21,9 @@
 //!
 //! Nothing is allocated or formatted: texts that are constants should be a
 //! [`name!`](crate::name!), which is a number after its first use; other texts are copied, up to
-//! what fits into one event (about 700 bytes). A field that is not given is not recorded.
+//! what fits into one event (about 700 bytes). Only of errors, texts that do not fit are kept
+//! beside them, up to 64 KiB each, and for these memory is allocated. A field that is not given
+//! is not recorded.
 
 mod caches;
 mod calls;

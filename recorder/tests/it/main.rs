@@ -21,6 +21,7 @@ mod gpu;
 mod guards;
 mod hand_over;
 mod load;
+mod long_texts;
 mod names;
 mod no_allocation;
 mod out_of_memory;

@@ -124,6 +124,22 @@ fn recording_does_not_allocate() {
 }
 
 #[test]
+fn of_long_texts_only_those_of_errors_allocate() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let long = "l".repeat(50_000);
+        does_not_allocate("long texts", |_| {
+            drop(span!("span", text = &long));
+            event!("event", text = &long);
+            error!("as much as fits", text = &long[..31 * 24]);
+        });
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.produced(), summary.long_texts, summary.texts_cut), (6_000, 0, 0));
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
+#[test]
 fn losing_does_not_allocate() {
     let end = child(|scene| {
         let named = CallSite::named("named");

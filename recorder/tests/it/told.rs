@@ -27,6 +27,8 @@ pub(crate) struct Event {
     pub(crate) value: Option<OwnedValue>,
     pub(crate) fields: Vec<(&'static str, OwnedValue)>,
     pub(crate) links: Vec<Link>,
+    /// How many slots it has.
+    pub(crate) slots: usize,
 }
 
 impl Event {
@@ -92,14 +94,17 @@ impl Told {
         };
         let (mut events, mut own, mut unreadable) = (Vec::new(), Vec::new(), 0);
         for chunk in trace.chunks() {
-            let Ok(batch) = trace.decode(chunk, Columns::ALL) else {
+            let Ok(batch) = trace.decode(chunk, Columns::ALL | Columns::LONG_TEXTS) else {
                 unreadable += u64::from(chunk.events);
                 continue;
             };
             let mut records = 0;
             for (record, slots) in batch.records() {
                 records += 1;
-                let details = parse_slots(slots);
+                for (_, number) in parse_slots(slots).long {
+                    assert!(batch.long_texts.get(number).is_some(), "text {number} is not there");
+                }
+                let details = batch.details(slots);
                 assert!(tracks.contains_key(&record.track), "track {} is unknown", record.track);
                 let event = Event {
                     name: name(record.name),
@@ -113,6 +118,7 @@ impl Told {
                     value: OwnedValue::from_bits(record.value_type(), record.value),
                     fields: details.fields.into_iter().map(|(key, v)| (name(key), v)).collect(),
                     links: details.links,
+                    slots: slots.len(),
                 };
                 let list = if recorders.contains(&record.track) { &mut own } else { &mut events };
                 list.push(event);
@@ -167,7 +173,7 @@ impl Told {
         let found = self.events.len() + self.own.len();
         let stored = vitals.stored + vitals.own - vitals.overwritten;
         assert_eq!(found as u64, stored, "events found, and what the vitals say: {vitals:?}");
-        let slots: usize = self.events.iter().chain(&self.own).map(slots_of).sum();
+        let slots: usize = self.events.iter().chain(&self.own).map(|event| event.slots).sum();
         if vitals.overwritten == 0 {
             assert_eq!(slots as u64, vitals.stored_slots, "slots");
         }
@@ -245,16 +251,6 @@ impl Told {
         }
         text
     }
-}
-
-fn slots_of(event: &Event) -> usize {
-    let text = |value: &OwnedValue| match value {
-        OwnedValue::Text { text, .. } => Some(text.len().div_ceil(24).max(1)),
-        _ => None,
-    };
-    let texts: Vec<usize> = event.fields.iter().filter_map(|(_, value)| text(value)).collect();
-    let numbers = event.fields.len() - texts.len();
-    event.links.len() + numbers.div_ceil(2) + texts.iter().sum::<usize>()
 }
 
 fn line(event: &Event) -> String {

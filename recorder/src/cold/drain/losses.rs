@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use ringscope_format::{BatchKind, Loss, LostCause};
 
-use super::{Drain, Seen, count_slots};
+use super::{Drain, Seen, WIDEST, count_slots};
 use crate::{
     atomics::Relaxed,
     hot::{clock, lane::Lane, ownership::DrainView, ring_pool::UNATTACHED},
@@ -84,7 +84,7 @@ impl Drain {
         for index in 0..self.lanes.len() {
             let (view, track) = (self.seen[index].view, self.seen[index].track);
             let concerned = self.losses.iter().any(|loss| loss.track == track);
-            if view != DrainView::Absent && concerned && !self.describe_track(index, now) {
+            if view != DrainView::Absent && concerned && !self.describe_track(index, now, WIDEST) {
                 return false;
             }
         }
@@ -112,6 +112,7 @@ impl Drain {
             let Ok(rest) = consumer.read_chunk(consumer.slots()) else { continue };
             let (first, second) = rest.as_slices();
             let units = first.len() + second.len();
+            crate::long_texts::forget(first, second);
             let slots = count_slots(first) + count_slots(second);
             rest.commit_all();
             if !lane.owner().is_recorder {

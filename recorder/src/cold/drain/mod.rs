@@ -13,6 +13,7 @@
 //! never in neither. It sleeps between ticks: a drain that spins nearly doubles
 //! what a span costs.
 
+mod long_texts;
 mod losses;
 mod pace;
 mod slow_names;
@@ -51,6 +52,8 @@ use crate::{
     last_words,
 };
 
+/// Units of an event that has all slots.
+const WIDEST: usize = 1 + ringscope_format::MAX_SLOTS;
 /// How often a stack that keeps moving is looked at again within one tick.
 const SNAPSHOT_TRIES: u32 = 32;
 /// Entries of the in-flight area that hold asynchronous spans, behind those of the lanes.
@@ -150,6 +153,8 @@ pub(crate) struct Drain {
     next_pair: u64,
     unattached: ([u64; 8], [u64; 8]),
     unattached_changes: u64,
+    /// Texts that had stayed cut before this recording.
+    cut_before: u64,
     found: Found,
     /// When a fatal signal was first seen.
     dying_since: Option<u64>,
@@ -170,6 +175,7 @@ impl Drain {
     /// thrown away; what they counted becomes the zero of the counts.
     pub(crate) fn new(shared: Arc<Shared>, file: Arc<TraceFile>, names_in_file: u32) -> Self {
         let now = clock::ticks();
+        crate::long_texts::prepare();
         let unattached_changes = UNATTACHED.changes();
         let unattached = (
             std::array::from_fn(|i| UNATTACHED.lost[i].load(Ordering::Relaxed)),
@@ -193,6 +199,7 @@ impl Drain {
             next_pair: now,
             unattached,
             unattached_changes,
+            cut_before: crate::long_texts::stayed_cut(),
             found: Found::default(),
             dying_since: None,
             async_open: Vec::new(),
@@ -213,6 +220,8 @@ impl Drain {
             }
             let consumer = lane.consumer();
             if let Ok(leftover) = consumer.read_chunk(consumer.slots()) {
+                let (first, second) = leftover.as_slices();
+                crate::long_texts::forget(first, second);
                 leftover.commit_all();
             }
             if view == DrainView::Retired {
@@ -413,16 +422,14 @@ impl Drain {
     fn write_events_of(&mut self, index: usize, now: u64) -> bool {
         let lane = self.lanes[index];
         while self.seen[index].available > 0 {
-            if !self.describe_track(index, now) {
-                return false;
-            }
+            let Some(most) = self.prepare_events(index, now) else { return false };
             let seen = &mut self.seen[index];
-            // `describe_track` left room for at least one whole event.
+            // That left room for at least one whole event.
             let Some(slot) = &mut self.slot else { return false };
             let Ok(chunk) = lane.consumer().read_chunk(seen.available) else { break };
             let (first, second) = chunk.as_slices();
             // The ring holds whole events; only a cut for lack of room can split one.
-            let take = whole_events(first, second, slot.writer.room());
+            let take = whole_events(first, second, slot.writer.room().min(most));
             let (first, second) = split(first, second, take);
             let slots = count_slots(first) + count_slots(second);
             let events = take - slots;
@@ -482,6 +489,7 @@ impl Drain {
     fn write_vitals(&mut self, now: u64) {
         let state = self.vitals.state;
         self.vitals.tick = now;
+        self.vitals.texts_cut = crate::long_texts::stayed_cut() - self.cut_before;
         self.vitals.bytes = self.shared.bytes.load(Ordering::Relaxed);
         self.vitals.overwritten = self.shared.overwritten.load(Ordering::Relaxed);
         if last_words::file_was_truncated() && state == RecordingState::Recording {

@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use ringscope_format::{BatchKind, TrackKind, push_call_site, push_name, push_track};
 
-use super::Drain;
+use super::{Drain, WIDEST};
 use crate::hot::{
     clock,
     names::{self, Entry},
@@ -50,7 +50,8 @@ impl Drain {
             // A flight recorder overwrites what it has said; of those that may be
             // stuck in a span it says it again in every chunk.
             let known = seen.described_in != 0 && (keeps_all || seen.depth == 0);
-            if seen.view != DrainView::Absent && !known && !self.describe_track(index, now) {
+            if seen.view != DrainView::Absent && !known && !self.describe_track(index, now, WIDEST)
+            {
                 return false;
             }
         }
@@ -88,11 +89,11 @@ impl Drain {
         true
     }
 
-    /// Makes sure that the open slot describes the lane's track and has room for one event of any width.
-    pub(super) fn describe_track(&mut self, index: usize, now: u64) -> bool {
-        const WIDEST: usize = 1 + ringscope_format::MAX_SLOTS;
+    /// Makes sure that the open slot describes the lane's track and has room for so many
+    /// payload units.
+    pub(super) fn describe_track(&mut self, index: usize, now: u64, units: usize) -> bool {
         loop {
-            let Some(slot) = self.slot_with_room(WIDEST) else { return false };
+            let Some(slot) = self.slot_with_room(units) else { return false };
             let sequence = slot.sequence;
             if self.seen[index].described_in == sequence {
                 if self.queues_described == (sequence, queues::count()) {

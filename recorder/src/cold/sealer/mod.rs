@@ -38,6 +38,8 @@ use crate::{
 /// Units in one raw slot, which becomes one chunk: 512 KiB. Larger ones compress
 /// no better and leave the second-level cache.
 const UNITS_PER_SLOT: u32 = 16_384;
+/// An event and its long texts go into one.
+const _: () = assert!(crate::long_texts::MOST_OF_AN_EVENT <= UNITS_PER_SLOT as usize * 32 / 2);
 /// Raw slots in the file: what the sealer may fall behind by. The drain takes the
 /// lowest that is free, so those that are not needed are never touched.
 const RAW_SLOTS: u32 = 16;
