@@ -19,10 +19,10 @@ use std::{
 use ::wgpu::{Device, PollError, PollStatus, PollType};
 
 use super::{
-    clock::{COUNTER, DeviceClock},
+    clock::DeviceClock,
     query_sets::{QuerySets, Readback},
 };
-use crate::gpu::{Completion, Slots, Submissions, host_ticks};
+use crate::gpu::{Slots, Submissions, host_ticks};
 
 /// Between two looks at the device while work is in flight: at first, and at most when
 /// nothing comes.
@@ -172,15 +172,11 @@ impl Collector {
             held = Some((blocks, readback));
         }
         let submissions = &self.inbox.submissions;
-        if let Some(samples) = samples {
-            let mut clock = lock(&self.clock);
-            if let Some(submitted) = submissions.submitted_at(done.id) {
-                clock.learn(submitted, done.tick, &samples);
+        match samples {
+            Some(samples) => {
+                lock(&self.clock).complete(submissions, done.id, done.tick, &samples);
             }
-            let completion = Completion { done: done.tick, samples: &samples, whole: None };
-            submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
-        } else {
-            submissions.fail(done.id);
+            None => submissions.fail(done.id),
         }
         if let Some((mut blocks, readback)) = held {
             self.query_sets.give_back(readback);

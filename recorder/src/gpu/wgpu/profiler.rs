@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     DeviceQueue, Name,
-    gpu::{Abilities, DeviceReader, GpuMemory, GpuReport, MOST_IN_FLIGHT, Submissions, host_ticks},
+    gpu::{
+        Abilities, DeviceReader, GpuMemory, GpuReport, MOST_IN_FLIGHT, SampleLog, Submissions,
+        host_ticks,
+    },
 };
 
 static BACKEND: Name = Name::new("wgpu");
@@ -48,6 +51,7 @@ pub struct Builder<'a> {
     most_in_flight: usize,
     query_sets: u32,
     polling: Polling,
+    logged: Option<usize>,
 }
 
 impl Builder<'_> {
@@ -76,10 +80,17 @@ impl Builder<'_> {
         self
     }
 
+    /// Keeps what the device says of the first so many command buffers, the profiler's own included,
+    /// before any of it is judged: for [`GpuProfiler::sample_log`].
+    pub fn log_samples(mut self, most: usize) -> Self {
+        self.logged = Some(most);
+        self
+    }
+
     /// Makes it. Waits for a few empty passes, to learn how the device's clock stands
     /// to the host's.
     pub fn start(self) -> GpuProfiler {
-        let Self { device, queue, number, most_in_flight, query_sets, polling } = self;
+        let Self { device, queue, number, most_in_flight, query_sets, polling, logged } = self;
         let adapter = device.adapter_info().name;
         let line = DeviceQueue::named(format!("GPU {number} {adapter}").trim_end());
         let features = device.features();
@@ -90,6 +101,9 @@ impl Builder<'_> {
             ..Abilities::default()
         };
         let mut clock = DeviceClock::new(queue, line);
+        if let Some(most) = logged {
+            clock.keep_log(most, abilities);
+        }
         if abilities.pass_boundary {
             clock.calibrate(device, queue);
         }
@@ -133,6 +147,7 @@ impl GpuProfiler {
             most_in_flight: MOST_IN_FLIGHT,
             query_sets: QUERY_SETS,
             polling: Polling::default(),
+            logged: None,
         }
     }
 
@@ -205,6 +220,12 @@ impl GpuProfiler {
     /// What the device can sample.
     pub fn abilities(&self) -> Abilities {
         self.abilities
+    }
+
+    /// What the device has said so far, if [`Builder::log_samples`] asked for that: for
+    /// a report of times that look wrong.
+    pub fn sample_log(&self) -> Option<SampleLog> {
+        lock(&self.collector.clock).log()
     }
 
     /// What was done so far, and what could not be.

@@ -5,6 +5,8 @@ mod command_buffers;
 mod metal_example;
 #[path = "../../../examples/gpu_pipeline/pipeline.rs"]
 mod pipeline;
+mod replay;
+mod replay_faults;
 mod submissions;
 mod wgpu_faults;
 mod wgpu_times;
