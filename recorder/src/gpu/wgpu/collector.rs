@@ -215,7 +215,8 @@ impl Collector {
                 continue;
             }
             pause = if self.look() { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-            thread::sleep(pause);
+            // Parked rather than asleep: whoever ends it does not wait for the rest of the pause.
+            thread::park_timeout(pause);
         }
     }
 }
