@@ -20,7 +20,7 @@ use ::wgpu::{Device, PollError, PollStatus, PollType};
 
 use super::{
     clock::DeviceClock,
-    query_sets::{QuerySets, Readback},
+    query_sets::{QuerySets, Read, Readback},
 };
 use crate::gpu::{Slots, Submissions, host_ticks};
 
@@ -165,18 +165,19 @@ impl Collector {
     }
 
     fn record(&self, done: &Done, pending: Option<Pending>) {
-        let mut samples = Some(Vec::new());
-        let mut held = None;
-        if let Some(Pending { blocks, readback: Some(mut readback), samples: count }) = pending {
-            samples = readback.read(count);
-            held = Some((blocks, readback));
-        }
+        let (read, held) = match pending {
+            Some(Pending { blocks, readback: Some(mut readback), samples }) => {
+                (readback.read(&self.device, samples), Some((blocks, readback)))
+            }
+            _ => (Read::Samples(Vec::new()), None),
+        };
         let submissions = &self.inbox.submissions;
-        match samples {
-            Some(samples) => {
+        match read {
+            Read::Samples(samples) => {
                 lock(&self.clock).complete(submissions, done.id, done.tick, &samples);
             }
-            None => submissions.fail(done.id),
+            Read::Old => submissions.fail(done.id),
+            Read::Gone => return self.lose_device(),
         }
         if let Some((mut blocks, readback)) = held {
             self.query_sets.give_back(readback);

@@ -9,6 +9,7 @@ mod replay;
 mod replay_faults;
 mod submissions;
 mod wgpu_faults;
+mod wgpu_lost;
 mod wgpu_times;
 
 use pipeline::{Kernel, Pipeline};
