@@ -6,6 +6,7 @@
 //! by wgpu itself when the device is gone. Neither ends the helper.
 
 use std::{
+    any::Any,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -235,7 +236,7 @@ pub(super) fn is_polled(mut poll: impl FnMut() -> Result<PollStatus, PollError>)
         // What a panic leaves behind is wgpu's own, which it keeps behind locks.
         match catch_unwind(AssertUnwindSafe(&mut poll)) {
             Ok(polled) => return polled.is_ok(),
-            Err(panic) if panic.downcast_ref().is_some_and(is_fatal) => return false,
+            Err(panic) if is_fatal(&*panic) => return false,
             Err(_) => {}
         }
     }
@@ -243,8 +244,9 @@ pub(super) fn is_polled(mut poll: impl FnMut() -> Result<PollStatus, PollError>)
 }
 
 /// Whether a panic is how wgpu says that it cannot poll.
-fn is_fatal(message: &String) -> bool {
-    message.starts_with("Error in Device::poll")
+fn is_fatal(panic: &(dyn Any + Send)) -> bool {
+    let message = panic.downcast_ref::<String>();
+    message.is_some_and(|it| it.starts_with("Error in Device::poll"))
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,6 +7,7 @@ mod metal_example;
 mod pipeline;
 mod replay;
 mod replay_faults;
+mod replay_live;
 mod submissions;
 mod wgpu_faults;
 mod wgpu_lost;

@@ -191,6 +191,11 @@ impl Replayed {
         Self { told: end.trace(), report: end.said("report"), shift: end.number("shift") }
     }
 
+    /// The run itself, as it was recorded.
+    pub(super) fn live(end: &End) -> Self {
+        Self { told: end.trace(), report: end.said("report"), shift: 0 }
+    }
+
     /// All records of devices, with their ticks as in the run.
     pub(super) fn events(&self) -> Vec<(Event, String)> {
         let as_it_was = |event: &Event| {

@@ -1,4 +1,5 @@
-//! Devices that go away while they work, as wgpu really lets them.
+//! Devices that go away while they work, as wgpu really lets them, and callbacks that do not
+//! survive.
 
 use std::{
     sync::{Arc, OnceLock, mpsc},
@@ -6,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringscope::gpu::wgpu::GpuProfiler;
+use ringscope::gpu::wgpu::{GpuProfiler, Polling};
 
 use super::{device_work, encode, open};
 use crate::child::{Scene, child};
@@ -170,6 +171,76 @@ fn a_profiler_ends_with_its_thread_even_if_a_callback_there_drops_it() {
     });
     let end = end.run().succeeded();
     end.had("gpu", "a_profiler_ends_with_its_thread_even_if_a_callback_there_drops_it");
+}
+
+#[test]
+fn a_device_that_is_lost_takes_what_is_in_flight_and_nothing_else() {
+    let end = child(|scene| {
+        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
+        let recorder = scene.builder().start().unwrap();
+        let profiler = GpuProfiler::builder(&device, &queue).polling(Polling::Caller).start();
+        let mut encoder = profiler.encoder("before");
+        encode(&mut encoder, &work, &work.kernels[0], 1);
+        profiler.submit([encoder.finish()]);
+        assert!(profiler.flush(MINUTE));
+        let mut encoder = profiler.encoder("in flight");
+        encode(&mut encoder, &work, &work.kernels[0], 50);
+        encode(&mut encoder, &work, &work.kernels[1], 1);
+        profiler.submit([encoder.finish()]);
+        let _errors = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        device.destroy();
+        profiler.device_lost();
+        assert!(profiler.flush(MINUTE), "nothing is left in flight");
+        let mut encoder = profiler.encoder("after");
+        drop(encoder.profile_compute("after"));
+        drop(encoder);
+        let report = profiler.report();
+        assert_eq!((report.recorded, report.device_lost, report.in_flight), (1, 3, 0));
+        drop(profiler);
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    if !end.had("gpu", "a_device_that_is_lost_takes_what_is_in_flight_and_nothing_else") {
+        return;
+    }
+    let told = end.trace();
+    assert_eq!(device_work(&told).len(), 1);
+    let untimed = told.named("kernel.untimed");
+    let counts: Vec<u64> = untimed.iter().map(|event| event.number("count")).collect();
+    assert_eq!(counts, [2, 1], "in flight, and encoded later");
+}
+
+#[test]
+fn a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program() {
+    let end = child(|scene| {
+        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
+        let recorder = scene.builder().start().unwrap();
+        let profiler = GpuProfiler::new(&device, &queue);
+        // Slow to say so: the next callback is due before this one's panic is over.
+        std::panic::set_hook(Box::new(|_| std::thread::sleep(Duration::from_millis(50))));
+        let (ran, runs) = std::sync::mpsc::channel();
+        for _ in 0..4 {
+            let mut encoder = profiler.encoder("step");
+            encode(&mut encoder, &work, &work.kernels[0], 1);
+            profiler.submit([encoder.finish()]);
+            let ran = ran.clone();
+            queue.on_submitted_work_done(move || {
+                ran.send(std::thread::current().name().map(str::to_owned)).unwrap();
+                panic!("as asked");
+            });
+            // Nobody else polls.
+            let thread = runs.recv_timeout(MINUTE).expect("the helper goes on");
+            assert_eq!(thread.as_deref(), Some("ringscope-gpu"));
+        }
+        assert!(profiler.flush(Duration::MAX));
+        let report = profiler.finish(Duration::MAX);
+        let _ = std::panic::take_hook();
+        assert_eq!(report.recorded + report.never_submitted, 4, "{report}");
+        assert_eq!(report.device_lost, 0, "{report}");
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    end.had("gpu", "a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program");
 }
 
 /// Threads of this process that belong to a profiler.
