@@ -18,7 +18,7 @@ use ringscope::{
     },
 };
 
-use super::{device_work, label, ticks};
+use super::{is_work, label, ticks};
 use crate::{
     child::{End, Scene, child},
     told::{Event, Told},
@@ -28,6 +28,8 @@ static BACKEND: Name = Name::new("replayed");
 /// As the backend has them: queries in a block, and scopes that these are enough for.
 const BLOCK: u32 = 32;
 const PAIRS: usize = 16;
+/// Kernels and copies of the run.
+pub(super) const SCOPES: usize = 164;
 
 /// The run, as it was.
 pub(super) fn real() -> SampleLog {
@@ -196,13 +198,13 @@ impl Replayed {
         Self { told: end.trace(), report: end.said("report"), shift: 0 }
     }
 
-    /// All records of devices, with their ticks as in the run.
+    /// All records of devices in the order of the file, with their ticks as in the run.
     pub(super) fn events(&self) -> Vec<(Event, String)> {
         let as_it_was = |event: &Event| {
             let (start, end) = (event.start - self.shift, event.end - self.shift);
             (Event { start, end, ..event.clone() }, label(&self.told, event, "source"))
         };
-        device_work(&self.told).into_iter().map(as_it_was).collect()
+        self.told.events.iter().filter(|event| is_work(event)).map(as_it_was).collect()
     }
 
     /// The records of a replay in which every scope has one, in the order of the log. `log` is
@@ -285,7 +287,7 @@ fn a_real_run_comes_out_as_its_samples_have_it() {
     let end = child(|scene| play(scene, &real(), AS_IT_WAS)).run();
     let (log, replayed) = (real(), Replayed::of(end));
     let scopes: usize = command_buffers(&log).map(|ran| ran.scopes.len()).sum();
-    assert_eq!((scopes, command_buffers(&log).count(), log.left_out), (164, 41, 0));
+    assert_eq!((scopes, command_buffers(&log).count(), log.left_out), (SCOPES, 41, 0));
     assert_eq!(replayed.report, format!("{scopes} recorded"), "all believed, no jump");
 
     let (matches, rate) = (replayed.matches(&log), Truth::of(&log).rate());
@@ -327,6 +329,18 @@ pub(super) fn claims_hold(matches: &[Match<'_>], truth: &Truth) {
         let name = one.event.name;
         assert!(off <= claimed as f64 + truth.off + 1.0, "{name}: off by {off}, claims {claimed}");
         assert!(claimed < one.ran.done - one.ran.submitted, "{name}: claims {claimed}");
+    }
+}
+
+/// Each lies within its submission and lasts as long as its samples say.
+#[track_caller]
+pub(super) fn are_as_sampled(matches: &[Match<'_>], rate: f64) {
+    assert!(!matches.is_empty());
+    for one in matches {
+        one.lies_within();
+        assert_ne!(one.source, "submit to done", "{}", one.event.name);
+        let (off, sampled) = (one.took() as f64 - one.sampled_ticks(rate), one.sampled_ticks(rate));
+        assert!(off.abs() <= 1.0 + sampled * 20e-6, "{}: off by {off}", one.event.name);
     }
 }
 
