@@ -254,6 +254,7 @@ impl SampleLog {
                 Some(Entry::Ran(ran)) => ran.read_scope(start, end, of).ok_or(SCOPE)?,
                 _ => return Err(SCOPE),
             },
+            ("", _) => return Err(SCOPE),
             ("left", ["out", count]) => self.left_out = number(count).ok_or("left out COUNT")?,
             _ => return Err("counter, can, host, rate, ran, left out, or two samples"),
         }
