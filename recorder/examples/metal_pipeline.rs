@@ -4,7 +4,8 @@
 //!     analyze kernels run.trace
 //!
 //! Kernels are submitted in every way that the profiler knows: one command buffer each,
-//! many in one, in command buffers and passes that the program made, in a wrapper of its own.
+//! many in one, in command buffers and passes that the program made, in a wrapper of its own. It
+//! makes every call that the profiler has, and a test looks after that.
 
 fn main() -> std::process::ExitCode {
     match run() {
@@ -43,7 +44,7 @@ mod metal {
     use ringscope::{
         Recorder,
         gpu::{
-            Direction, Work,
+            Allocation, Direction, Work,
             metal::{CommandBufferWrapper, GpuProfiler},
         },
         span,
@@ -94,7 +95,9 @@ mod metal {
         let device = MTLCreateSystemDefaultDevice().ok_or("no Metal device")?;
         let queue = device.newCommandQueue().ok_or("no command queue")?;
         let recorder = Recorder::builder().path(path).start()?;
-        let profiler = GpuProfiler::builder(&queue).most_in_flight(256).start();
+        // Half of the sample buffers: there is a second queue.
+        let builder = GpuProfiler::builder(&queue).device_number(0);
+        let profiler = builder.most_in_flight(256).most_sample_buffers(4).start();
         eprintln!("{profiler:?}: {:?}", profiler.abilities());
         let pipeline = Pipeline::new(&device, &profiler)?;
         for round in 0..ROUNDS {
@@ -106,9 +109,29 @@ mod metal {
             return Err(format!("not done after five seconds: {}", profiler.report()).into());
         }
         pipeline.check()?;
+        lose_a_device(&device, &pipeline)?;
+        pipeline.release(&profiler);
         let queue = profiler.queue().name();
         eprintln!("{queue}: {}", profiler.finish(Duration::ZERO));
         eprintln!("{}", recorder.finish()?);
+        Ok(())
+    }
+
+    /// What becomes of work after the program was told that a device is gone: an external one was
+    /// unplugged, say. Here it is only said so, of a second queue.
+    fn lose_a_device(
+        device: &ProtocolObject<dyn MTLDevice>,
+        pipeline: &Pipeline,
+    ) -> Result<(), Box<dyn Error>> {
+        let queue = device.newCommandQueue().ok_or("no command queue")?;
+        let profiler = GpuProfiler::new(&queue);
+        profiler.stream().compute("rmsnorm", |encoder| pipeline.encode_rmsnorm(encoder));
+        profiler.flush(Duration::from_secs(5));
+        profiler.device_lost();
+        // It still runs, and is counted: it has no times.
+        profiler.stream().compute("rmsnorm", |encoder| pipeline.encode_rmsnorm(encoder));
+        let queue = profiler.queue().name();
+        eprintln!("{queue}: {}", profiler.finish(Duration::ZERO));
         Ok(())
     }
 
@@ -121,6 +144,8 @@ mod metal {
         hidden: Buffer,
         normed: Buffer,
         output: Buffer,
+        /// What the profiler was told of the buffers.
+        held: Vec<Allocation>,
     }
 
     impl Pipeline {
@@ -137,11 +162,11 @@ mod metal {
                 let made = device.newComputePipelineStateWithFunction_error(&function);
                 Ok(made.map_err(|error| error.to_string())?)
             };
-            let buffer = |kind: &str| {
+            let mut held = Vec::new();
+            let mut buffer = |kind: &str| {
                 let options = MTLResourceOptions::StorageModeShared;
                 let made = device.newBufferWithLength_options(BYTES, options).ok_or("no memory");
-                // Held to the end: its release is not told.
-                let _held = profiler.memory().allocated(BYTES as u64, kind);
+                held.push(profiler.memory().allocated(BYTES as u64, kind));
                 made
             };
             let pipeline = Self {
@@ -153,6 +178,7 @@ mod metal {
                 hidden: buffer("scratch")?,
                 normed: buffer("scratch")?,
                 output: buffer("activations")?,
+                held,
             };
             for (at, value) in floats(&pipeline.input).iter_mut().enumerate() {
                 *value = (at % 13) as f32 / 13.0 - 0.5;
@@ -161,6 +187,14 @@ mod metal {
                 *value = (at % 7) as f32 / 7.0 - 0.5;
             }
             Ok(pipeline)
+        }
+
+        /// Lets go of the buffers, and says so.
+        fn release(self, profiler: &GpuProfiler) {
+            let (memory, held) = (profiler.memory(), self.held);
+            held.into_iter().for_each(|allocation| memory.released(allocation));
+            memory.snapshot(memory.in_use(), None);
+            eprintln!("memory of the device: {} bytes at most", memory.peak());
         }
 
         fn round(
@@ -222,6 +256,15 @@ mod metal {
             // In a wrapper that keeps books.
             let commands = queue.commandBuffer().ok_or("no command buffer")?;
             let mut commands = profiler.attach(Labelled { commands, label: "wrapped" });
+            let scope = commands.profile_compute("softmax").ok_or("no pass")?;
+            self.encode_softmax(&scope);
+            drop(scope);
+            // A pass outside of scopes: it runs, and is not recorded.
+            let blit = commands.command_buffer().blitCommandEncoder().ok_or("no pass")?;
+            blit.setLabel(Some(&NSString::from_str(commands.inner().label)));
+            self.encode_copy(&blit);
+            blit.endEncoding();
+            // Its result is copied over: once more.
             let scope = commands.profile_compute("softmax").ok_or("no pass")?;
             self.encode_softmax(&scope);
             drop(scope);

@@ -4,6 +4,8 @@
 //!     cargo run --release -p ringscope --features wgpu --example gpu_pipeline -- run.trace
 //!     cargo run --release -- kernels run.trace
 //!
+//! A second path takes what the device said, as text: `testdata/gpu_pipeline.samples` is one.
+//!
 //! Takes whatever adapter there is, Mesa's software Vulkan included. The device is kept busy
 //! for a while, then it waits for the host between steps, so that both can be seen.
 
@@ -21,6 +23,8 @@ use pipeline::{N, Pipeline};
 
 /// Steps that are submitted without waiting, and steps after each of which the host waits and thinks.
 const STEPS: (usize, usize) = (20, 20);
+/// Of how many command buffers at most it is kept what the device said: all of the above.
+const LOGGED: usize = 100;
 const THINKS: Duration = Duration::from_millis(5);
 
 fn main() -> ExitCode {
@@ -34,11 +38,15 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("give a trace to write: gpu_pipeline run.trace")?;
+    let mut paths = std::env::args().skip(1);
+    let path = paths.next().ok_or("give a trace to write: gpu_pipeline run.trace")?;
+    let samples = paths.next();
     let (device, queue) = pipeline::open(wgpu::Features::empty())?;
     let work = Pipeline::new(&device);
     let recorder = Recorder::builder().path(&path).start()?;
-    let profiler = GpuProfiler::new(&device, &queue);
+    let builder = GpuProfiler::builder(&device, &queue);
+    let builder = if samples.is_some() { builder.log_samples(LOGGED) } else { builder };
+    let profiler = builder.start();
     let held = profiler.memory().allocated(4 * (N * N * 4) as u64, "matrices");
 
     // Drivers compile at the first use: that is not what we want to see.
@@ -58,6 +66,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         let _span = span!("wait for the device");
         profiler.flush(Duration::from_secs(60));
         profiler.memory().released(held);
+        if let (Some(path), Some(log)) = (&samples, profiler.sample_log()) {
+            std::fs::write(path, log.to_string()).map_err(|error| format!("{path}: {error}"))?;
+        }
         profiler.finish(Duration::ZERO)
     };
     let result = work.read(&device)?;

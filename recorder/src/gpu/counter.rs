@@ -20,6 +20,11 @@ impl DeviceCounter {
         Self { bits: if bits == 0 || bits > 64 { 64 } else { bits } }
     }
 
+    /// How many bits count.
+    pub const fn bits(self) -> u32 {
+        self.bits
+    }
+
     /// From one reading to another; negative if the other is earlier.
     pub fn between(self, from: u64, to: u64) -> i64 {
         let unused = 64 - self.bits;

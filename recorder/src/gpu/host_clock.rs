@@ -22,6 +22,8 @@ pub fn host_ticks() -> u64 {
 pub struct HostRate {
     #[cfg(not(feature = "off"))]
     first: ringscope_format::ClockPair,
+    #[cfg(not(feature = "off"))]
+    last: ringscope_format::ClockPair,
     /// The best known: the nominal one until there is a measured one.
     rate: f64,
 }
@@ -39,7 +41,15 @@ impl HostRate {
     pub fn begin() -> Self {
         use crate::hot::clock;
         let nominal = clock::nominal_hz(clock::counter()) as f64 / 1e9;
-        Self { first: clock::pair(), rate: nominal }
+        let first = clock::pair();
+        Self { first, last: first, rate: nominal }
+    }
+
+    /// The reading that the rate was last measured by: of the monotonic clock, in nanoseconds,
+    /// between two ticks.
+    #[cfg(not(feature = "off"))]
+    pub fn last_read(&self) -> (u64, u64, i64) {
+        (self.last.tick_before, self.last.tick_after, self.last.mono_ns)
     }
 
     /// Ticks of the host in a nanosecond.
@@ -50,6 +60,7 @@ impl HostRate {
 
     #[cfg(not(feature = "off"))]
     fn measured_at(&mut self, now: ringscope_format::ClockPair) -> f64 {
+        self.last = now;
         let ns = now.mono_ns - self.first.mono_ns;
         let slept_ns = now.boot_ns - self.first.boot_ns - ns;
         if slept_ns > SLEPT_NS || now.tick() < self.first.tick() {
@@ -64,6 +75,12 @@ impl HostRate {
     #[cfg(feature = "off")]
     pub fn begin() -> Self {
         Self { rate: 1.0 }
+    }
+
+    /// Nothing was read.
+    #[cfg(feature = "off")]
+    pub fn last_read(&self) -> (u64, u64, i64) {
+        (0, 0, 0)
     }
 
     /// One, of nothing.
@@ -109,7 +126,7 @@ mod tests {
         };
         let hour = 3_600_000_000_000_i64;
         for after in [3_000_000_000 + 3 * hour as u64, 1_000] {
-            let mut rate = HostRate { first: pair(0, 0, 0), rate: 2.9 };
+            let mut rate = HostRate { first: pair(0, 0, 0), last: pair(0, 0, 0), rate: 2.9 };
             assert_eq!(rate.measured_at(pair(3_000, 1_000, 0)), 2.9, "not long enough");
             assert_eq!(rate.measured_at(pair(3_000_000_000, 1_000_000_000, 0)), 3.0);
             assert_eq!(rate.measured_at(pair(after, 1_001_000_000, hour)), 3.0);

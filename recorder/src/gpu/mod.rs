@@ -13,7 +13,7 @@
 //!    buffer goes its way.
 //! 4. Whoever learns that it is done reads the samples and calls [`Submissions::complete`]: each is
 //!    validated ([`Sample`]), mapped to the host's clock ([`ClockMap`] where both clocks
-//!    can be read at once, [`ClockBounds`] where not) and recorded on the line of time of the
+//!    can be read at once, [`LearnedClock`] where not) and recorded on the line of time of the
 //!    [`DeviceQueue`](crate::DeviceQueue), with where its time came from ([`TimingSource`]).
 //!
 //! # What is promised
@@ -28,6 +28,7 @@ mod clock_bounds;
 mod clock_map;
 mod counter;
 mod host_clock;
+mod learned_clock;
 mod memory;
 #[cfg(feature = "metal")]
 pub mod metal;
@@ -35,6 +36,7 @@ mod readers;
 mod recording;
 mod report;
 mod sample;
+mod sample_log;
 mod slot_pool;
 mod source;
 mod submissions;
@@ -48,6 +50,7 @@ pub use clock_bounds::{Bracket, ClockBounds};
 pub use clock_map::{ClockMap, DRIFT, Moment, Pair};
 pub use counter::DeviceCounter;
 pub use host_clock::{HostRate, host_ticks};
+pub use learned_clock::LearnedClock;
 pub use memory::{Allocation, GpuMemory};
 pub use readers::DeviceReader;
 #[cfg(not(feature = "off"))]
@@ -55,6 +58,7 @@ pub(crate) use readers::take as take_readings;
 pub use recording::{Direction, KernelName, Launch, Launched, Work};
 pub use report::GpuReport;
 pub use sample::{Interval, Rejection, Sample};
+pub use sample_log::{Entry, LoggedScope, Ran, SampleLog, SampleLogError};
 pub use slot_pool::{SlotPool, Slots};
 pub use source::{Abilities, Place, TimingSource};
 pub use submissions::{Batch, Completion, MOST_IN_FLIGHT, Scope, Submissions};

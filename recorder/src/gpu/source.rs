@@ -23,6 +23,17 @@ pub enum TimingSource {
 }
 
 impl TimingSource {
+    /// All of them, finest first.
+    pub const ALL: [Self; 7] = [
+        Self::StageBoundary,
+        Self::DispatchBoundary,
+        Self::PassBoundary,
+        Self::InsidePass,
+        Self::InsideEncoder,
+        Self::CommandBuffer,
+        Self::SubmitToDone,
+    ];
+
     /// In words, as traces have it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,6 +96,26 @@ pub struct Abilities {
 }
 
 impl Abilities {
+    /// The same device, if it could take times this way as well. From submission to done it
+    /// always can.
+    pub fn with(mut self, source: TimingSource) -> Self {
+        match source {
+            TimingSource::StageBoundary => self.stage_boundary = true,
+            TimingSource::DispatchBoundary => self.dispatch_boundary = true,
+            TimingSource::PassBoundary => self.pass_boundary = true,
+            TimingSource::InsidePass => self.inside_pass = true,
+            TimingSource::InsideEncoder => self.inside_encoder = true,
+            TimingSource::CommandBuffer => self.command_buffer = true,
+            TimingSource::SubmitToDone => {}
+        }
+        self
+    }
+
+    /// Whether it can take times this way.
+    pub fn has(self, source: TimingSource) -> bool {
+        self.with(source) == self
+    }
+
     /// The finest source for work at this place.
     pub fn finest(self, place: Place) -> TimingSource {
         use TimingSource::{
@@ -135,6 +166,17 @@ mod tests {
     }
 
     #[test]
+    fn a_device_has_what_it_was_given_and_no_more() {
+        for given in TimingSource::ALL {
+            let device = Abilities::default().with(given);
+            for asked in TimingSource::ALL {
+                let expected = asked == given || asked == TimingSource::SubmitToDone;
+                assert_eq!(device.has(asked), expected, "{given:?} {asked:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_source_says_whether_it_knows_each_piece_of_work() {
         assert!(TimingSource::StageBoundary.is_exact() && TimingSource::InsideEncoder.is_exact());
         assert!(!TimingSource::CommandBuffer.is_exact() && !TimingSource::SubmitToDone.is_exact());
@@ -143,9 +185,7 @@ mod tests {
     #[cfg(not(feature = "off"))]
     #[test]
     fn traces_have_the_words_that_the_docs_have() {
-        for source in
-            [TimingSource::StageBoundary, TimingSource::InsidePass, TimingSource::SubmitToDone]
-        {
+        for source in TimingSource::ALL {
             assert_eq!(source.label().text(), source.name());
         }
     }

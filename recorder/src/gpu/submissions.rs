@@ -140,6 +140,11 @@ impl Submissions {
         self.lock().entered.get(&id).map(|entered| entered.submitted)
     }
 
+    /// Its scopes, if it is in flight.
+    pub fn scopes(&self, id: u64) -> Vec<Scope> {
+        self.lock().entered.get(&id).map_or_else(Vec::new, |entered| entered.scopes.clone())
+    }
+
     /// The device is done with it: records its scopes. `at` maps readings of the device's
     /// counter to the host's clock.
     pub fn complete(

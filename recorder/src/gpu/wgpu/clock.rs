@@ -10,11 +10,14 @@ use ::wgpu::{
 use super::collector::is_polled;
 use crate::{
     DeviceQueue,
-    gpu::{Bracket, ClockBounds, DeviceCounter, HostRate, Moment, Sample, host_ticks, keep_pair},
+    gpu::{
+        Abilities, DeviceCounter, Entry, HostRate, LearnedClock, SampleLog, Submissions,
+        host_ticks, keep_pair,
+    },
 };
 
 /// wgpu does not say how many bits count.
-pub(super) const COUNTER: DeviceCounter = DeviceCounter::FULL;
+const COUNTER: DeviceCounter = DeviceCounter::FULL;
 /// Empty passes at the start. The first of them include what a driver puts off.
 const ROUNDS: u32 = 12;
 /// A device that takes longer for an empty pass is not waited for.
@@ -24,12 +27,11 @@ const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// When the rate is first measured: the nominal one is off by more than clocks run apart.
 const FIRST_RATE_AFTER: Duration = Duration::from_millis(100);
 
+/// What is learned of the device's clock, and when the host's is measured again.
 #[derive(Debug)]
 pub(super) struct DeviceClock {
-    bounds: ClockBounds,
+    learned: LearnedClock,
     host: HostRate,
-    /// Length of the device's tick.
-    period_ns: f64,
     line: &'static DeviceQueue,
     last_kept: Instant,
     begun: Instant,
@@ -39,39 +41,43 @@ pub(super) struct DeviceClock {
 impl DeviceClock {
     pub(super) fn new(queue: &Queue, line: &'static DeviceQueue) -> Self {
         let mut host = HostRate::begin();
-        let period_ns = f64::from(queue.get_timestamp_period());
-        let bounds = ClockBounds::new(COUNTER, host.ticks_per_ns() * period_ns);
+        let tick_ns = f64::from(queue.get_timestamp_period());
+        let learned = LearnedClock::new(COUNTER, tick_ns, host.ticks_per_ns());
         let now = Instant::now();
-        Self { bounds, host, period_ns, line, last_kept: now, begun: now, is_measured: false }
+        Self { learned, host, line, last_kept: now, begun: now, is_measured: false }
     }
 
-    /// When the device's counter said this.
-    pub(super) fn at(&self, device: u64) -> Option<Moment> {
-        self.bounds.at(device)
+    /// Keeps what the device says of its first so many command buffers.
+    pub(super) fn keep_log(&mut self, most: usize, abilities: Abilities) {
+        self.learned.keep_log(most, self.line.name(), abilities);
+        self.measure();
+    }
+
+    /// What it has said, if that is kept.
+    pub(super) fn log(&mut self) -> Option<SampleLog> {
+        self.learned.log()?;
+        // Ticks of the whole run lie between two readings of the host's clock.
+        self.measure();
+        self.learned.log().cloned()
     }
 
     pub(super) fn jumps(&self) -> u32 {
-        self.bounds.jumps()
+        self.learned.jumps()
     }
 
-    /// Learns from the samples of a command buffer that ran between these ticks.
-    pub(super) fn learn(&mut self, submitted: u64, done: u64, samples: &[u64]) {
-        let pairs = samples.chunks_exact(2).map(|pair| Sample { start: pair[0], end: pair[1] });
-        let mut believed = pairs.filter_map(|sample| sample.believed(COUNTER).ok());
-        let Some(first) = believed.next() else { return };
-        let whole = believed.fold(first, |whole, next| Sample {
-            start: if is_before(next.start, whole.start) { next.start } else { whole.start },
-            end: if is_before(whole.end, next.end) { next.end } else { whole.end },
-        });
+    /// A command buffer is done: learns from its samples, and records it.
+    pub(super) fn complete(
+        &mut self,
+        submissions: &Submissions,
+        id: u64,
+        done: u64,
+        samples: &[u64],
+    ) {
         if !self.is_measured && self.begun.elapsed() >= FIRST_RATE_AFTER {
+            self.is_measured = true;
             self.measure();
         }
-        self.bounds.narrow(Bracket {
-            not_before: submitted,
-            start: whole.start,
-            end: whole.end,
-            not_after: done,
-        });
+        self.learned.complete(submissions, id, done, samples);
         if self.last_kept.elapsed() >= KEEP_EVERY {
             self.measure();
             self.keep();
@@ -79,15 +85,17 @@ impl DeviceClock {
     }
 
     fn measure(&mut self) {
-        self.is_measured = true;
-        self.bounds.set_rate(self.host.ticks_per_ns() * self.period_ns);
+        let rate = self.host.ticks_per_ns();
+        let (before, after, mono_ns) = self.host.last_read();
+        self.learned.note(Entry::Host { before, after, mono_ns });
+        self.learned.set_host_rate(rate);
     }
 
     /// Keeps what is known now in the trace.
     pub(super) fn keep(&mut self) {
         self.last_kept = Instant::now();
-        if let Some(pair) = self.bounds.pair() {
-            keep_pair(self.line, pair, Some(self.period_ns));
+        if let Some(pair) = self.learned.pair() {
+            keep_pair(self.line, pair, Some(self.learned.tick_ns()));
         }
     }
 
@@ -133,14 +141,10 @@ impl DeviceClock {
             let samples: Vec<u64> = words(&view).collect();
             drop(view);
             readback.unmap();
-            self.learn(submitted, done, &samples);
+            self.learned.learn(submitted, done, &samples);
         }
         self.keep();
     }
-}
-
-fn is_before(a: u64, b: u64) -> bool {
-    COUNTER.between(a, b) > 0
 }
 
 /// The numbers in the bytes of a buffer, whatever its alignment is.

@@ -6,6 +6,7 @@
 //! by wgpu itself when the device is gone. Neither ends the helper.
 
 use std::{
+    any::Any,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -19,10 +20,10 @@ use std::{
 use ::wgpu::{Device, PollError, PollStatus, PollType};
 
 use super::{
-    clock::{COUNTER, DeviceClock},
-    query_sets::{QuerySets, Readback},
+    clock::DeviceClock,
+    query_sets::{QuerySets, Read, Readback},
 };
-use crate::gpu::{Completion, Slots, Submissions, host_ticks};
+use crate::gpu::{Slots, Submissions, host_ticks};
 
 /// Between two looks at the device while work is in flight: at first, and at most when
 /// nothing comes.
@@ -165,22 +166,19 @@ impl Collector {
     }
 
     fn record(&self, done: &Done, pending: Option<Pending>) {
-        let mut samples = Some(Vec::new());
-        let mut held = None;
-        if let Some(Pending { blocks, readback: Some(mut readback), samples: count }) = pending {
-            samples = readback.read(count);
-            held = Some((blocks, readback));
-        }
-        let submissions = &self.inbox.submissions;
-        if let Some(samples) = samples {
-            let mut clock = lock(&self.clock);
-            if let Some(submitted) = submissions.submitted_at(done.id) {
-                clock.learn(submitted, done.tick, &samples);
+        let (read, held) = match pending {
+            Some(Pending { blocks, readback: Some(mut readback), samples }) => {
+                (readback.read(&self.device, samples), Some((blocks, readback)))
             }
-            let completion = Completion { done: done.tick, samples: &samples, whole: None };
-            submissions.complete(done.id, &completion, COUNTER, |device| clock.at(device));
-        } else {
-            submissions.fail(done.id);
+            _ => (Read::Samples(Vec::new()), None),
+        };
+        let submissions = &self.inbox.submissions;
+        match read {
+            Read::Samples(samples) => {
+                lock(&self.clock).complete(submissions, done.id, done.tick, &samples);
+            }
+            Read::Old => submissions.fail(done.id),
+            Read::Gone => return self.lose_device(),
         }
         if let Some((mut blocks, readback)) = held {
             self.query_sets.give_back(readback);
@@ -219,17 +217,36 @@ impl Collector {
                 continue;
             }
             pause = if self.look() { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-            thread::sleep(pause);
+            // Parked rather than asleep: whoever ends it does not wait for the rest of the pause.
+            thread::park_timeout(pause);
         }
     }
 }
 
-/// Polls, and returns whether the device is there. A poll that panicked is tried once more: what
-/// the program's callback did not survive is over then, while a device that is gone stays so.
+/// Polls that may panic one after the other before the device is taken for lost.
+const MOST_PANICS: u32 = 16;
+
+/// Polls, and returns whether the device is there.
+///
+/// A poll that panicked is tried again: what the program's callback did not survive is over then. The
+/// next callback may panic as well, so that only wgpu's own panic says that the device is
+/// gone, or one that does not end.
 pub(super) fn is_polled(mut poll: impl FnMut() -> Result<PollStatus, PollError>) -> bool {
-    // What a panic leaves behind is wgpu's own, which it keeps behind locks.
-    let mut try_it = || catch_unwind(AssertUnwindSafe(&mut poll));
-    try_it().or_else(|_| try_it()).is_ok_and(|polled| polled.is_ok())
+    for _ in 0..MOST_PANICS {
+        // What a panic leaves behind is wgpu's own, which it keeps behind locks.
+        match catch_unwind(AssertUnwindSafe(&mut poll)) {
+            Ok(polled) => return polled.is_ok(),
+            Err(panic) if is_fatal(&*panic) => return false,
+            Err(_) => {}
+        }
+    }
+    false
+}
+
+/// Whether a panic is how wgpu says that it cannot poll.
+fn is_fatal(panic: &(dyn Any + Send)) -> bool {
+    let message = panic.downcast_ref::<String>();
+    message.is_some_and(|it| it.starts_with("Error in Device::poll"))
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -242,18 +259,31 @@ mod tests {
 
     use super::*;
 
+    /// A panic, without the hook's message.
+    fn panics(message: &str) -> ! {
+        resume_unwind(Box::new(message.to_owned()))
+    }
+
     #[test]
-    fn a_poll_that_panics_again_is_of_a_device_that_is_gone() {
-        // As a panic, without the hook's message.
-        let gone = || resume_unwind(Box::new("as asked"));
-        assert!(!is_polled(gone));
+    fn a_device_is_gone_when_wgpu_says_so_or_panics_without_end() {
         let mut polls = 0;
-        let callback = || {
+        assert!(!is_polled(|| {
             polls += 1;
-            if polls == 1 { gone() } else { Ok(PollStatus::QueueEmpty) }
-        };
-        assert!(is_polled(callback), "the callback is over");
-        assert_eq!(polls, 2);
+            panics("Error in Device::poll: Parent device is lost")
+        }));
+        assert_eq!(polls, 1, "once is enough");
+        assert!(!is_polled(|| panics("of another version of wgpu")));
         assert!(!is_polled(|| Err(PollError::Timeout)));
+    }
+
+    #[test]
+    fn callbacks_that_panic_one_after_the_other_are_not_the_device() {
+        let mut polls = 0;
+        let callbacks = || {
+            polls += 1;
+            if polls < 5 { panics("as asked") } else { Ok(PollStatus::QueueEmpty) }
+        };
+        assert!(is_polled(callbacks));
+        assert_eq!(polls, 5);
     }
 }

@@ -11,7 +11,7 @@ use ::wgpu::{
 };
 
 use super::{CommandBufferWrapper, Polling};
-use crate::gpu::{Abilities, Direction, GpuMemory, GpuReport, KernelName};
+use crate::gpu::{Abilities, Direction, GpuMemory, GpuReport, KernelName, SampleLog};
 
 /// Records nothing.
 #[derive(Debug)]
@@ -46,6 +46,11 @@ impl Builder<'_> {
 
     /// Changes nothing.
     pub fn polling(self, _: Polling) -> Self {
+        self
+    }
+
+    /// Changes nothing.
+    pub fn log_samples(self, _: usize) -> Self {
         self
     }
 
@@ -111,6 +116,11 @@ impl GpuProfiler {
     /// Memory of which nothing is recorded.
     pub fn memory(&self) -> &GpuMemory {
         &self.memory
+    }
+
+    /// Nothing is kept.
+    pub fn sample_log(&self) -> Option<SampleLog> {
+        None
     }
 
     /// Nothing is sampled.

@@ -3,8 +3,8 @@
 use std::{
     fmt,
     sync::{Arc, Mutex},
-    thread,
-    time::Duration,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use ::wgpu::{CommandEncoderDescriptor, Device, Features, Queue, SubmissionIndex};
@@ -18,23 +18,28 @@ use super::{
 };
 use crate::{
     DeviceQueue, Name,
-    gpu::{Abilities, DeviceReader, GpuMemory, GpuReport, MOST_IN_FLIGHT, Submissions, host_ticks},
+    gpu::{
+        Abilities, DeviceReader, GpuMemory, GpuReport, MOST_IN_FLIGHT, SampleLog, Submissions,
+        host_ticks,
+    },
 };
 
 static BACKEND: Name = Name::new("wgpu");
 /// Query sets of 4,096 timestamps each: with 16 scopes in a command buffer, enough for 2,048.
 const QUERY_SETS: u32 = 16;
+/// A look takes less than a millisecond, unless callbacks of the program's run in it.
+const HELPER_ENDS_WITHIN: Duration = Duration::from_millis(50);
 
 /// Records the kernels of one queue of wgpu; see the [module](super).
 ///
 /// Dropped, it gives up what is in flight, which is counted in the trace; [`GpuProfiler::finish`]
-/// waits for it.
+/// waits for it. Either ends its thread, if that is not held up for longer than a twentieth of a second.
 pub struct GpuProfiler {
     collector: Arc<Collector>,
     queue: Queue,
     abilities: Abilities,
-    /// Whether a thread of its own polls.
-    has_helper: bool,
+    /// The thread of its own that polls, if there is one.
+    helper: Option<JoinHandle<()>>,
     memory: Arc<GpuMemory>,
     _reader: DeviceReader,
 }
@@ -48,6 +53,7 @@ pub struct Builder<'a> {
     most_in_flight: usize,
     query_sets: u32,
     polling: Polling,
+    logged: Option<usize>,
 }
 
 impl Builder<'_> {
@@ -76,10 +82,17 @@ impl Builder<'_> {
         self
     }
 
+    /// Keeps what the device says of the first so many command buffers, the profiler's own included,
+    /// before any of it is judged: for [`GpuProfiler::sample_log`].
+    pub fn log_samples(mut self, most: usize) -> Self {
+        self.logged = Some(most);
+        self
+    }
+
     /// Makes it. Waits for a few empty passes, to learn how the device's clock stands
     /// to the host's.
     pub fn start(self) -> GpuProfiler {
-        let Self { device, queue, number, most_in_flight, query_sets, polling } = self;
+        let Self { device, queue, number, most_in_flight, query_sets, polling, logged } = self;
         let adapter = device.adapter_info().name;
         let line = DeviceQueue::named(format!("GPU {number} {adapter}").trim_end());
         let features = device.features();
@@ -90,6 +103,9 @@ impl Builder<'_> {
             ..Abilities::default()
         };
         let mut clock = DeviceClock::new(queue, line);
+        if let Some(most) = logged {
+            clock.keep_log(most, abilities);
+        }
         if abilities.pass_boundary {
             clock.calibrate(device, queue);
         }
@@ -101,11 +117,11 @@ impl Builder<'_> {
             inbox,
         });
         // Without one, who calls the profiler polls.
-        let has_helper = polling == Polling::Helper && {
-            let helper = Arc::clone(&collector);
+        let helper = (polling == Polling::Helper).then(|| {
+            let collector = Arc::clone(&collector);
             let thread = thread::Builder::new().name("ringscope-gpu".to_owned());
-            thread.spawn(move || helper.run()).is_ok()
-        };
+            thread.spawn(move || collector.run()).ok()
+        });
         let memory = Arc::new(GpuMemory::of(&number.to_string(), None));
         let (read, allocator) = (Arc::clone(&memory), device.clone());
         let reader = DeviceReader::register(move || {
@@ -114,7 +130,8 @@ impl Builder<'_> {
             }
         });
         let queue = queue.clone();
-        GpuProfiler { collector, queue, abilities, has_helper, memory, _reader: reader }
+        let helper = helper.flatten();
+        GpuProfiler { collector, queue, abilities, helper, memory, _reader: reader }
     }
 }
 
@@ -133,6 +150,7 @@ impl GpuProfiler {
             most_in_flight: MOST_IN_FLIGHT,
             query_sets: QUERY_SETS,
             polling: Polling::default(),
+            logged: None,
         }
     }
 
@@ -163,7 +181,7 @@ impl GpuProfiler {
             self.collector.inbox.submissions.submitted(id, now);
         }
         let index = self.queue.submit(buffers.into_iter().map(ProfiledBuffer::into_inner));
-        if self.has_helper {
+        if self.helper.is_some() {
             self.collector.inbox.wake();
         } else {
             self.collector.look();
@@ -207,6 +225,12 @@ impl GpuProfiler {
         self.abilities
     }
 
+    /// What the device has said so far, if [`Builder::log_samples`] asked for that: for
+    /// a report of times that look wrong.
+    pub fn sample_log(&self) -> Option<SampleLog> {
+        lock(&self.collector.clock).log()
+    }
+
     /// What was done so far, and what could not be.
     pub fn report(&self) -> GpuReport {
         GpuReport {
@@ -221,6 +245,23 @@ impl Drop for GpuProfiler {
     fn drop(&mut self) {
         self.collector.look();
         self.collector.inbox.close();
+        if let Some(helper) = self.helper.take() {
+            wait_for(&helper);
+        }
+    }
+}
+
+/// Waits for a helper that was told to end: a program that ends meanwhile would take the driver
+/// away beneath its last look. Not for long, since a callback of the program's that runs there may wait
+/// for the caller, and not if the caller is one.
+fn wait_for(helper: &JoinHandle<()>) {
+    let begun = Instant::now();
+    helper.thread().unpark();
+    while !helper.is_finished()
+        && helper.thread().id() != thread::current().id()
+        && begun.elapsed() < HELPER_ENDS_WITHIN
+    {
+        thread::sleep(Duration::from_micros(50));
     }
 }
 

@@ -6,8 +6,9 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ::wgpu::{
-    Buffer, BufferDescriptor, BufferUsages, CommandEncoder, Device, QUERY_RESOLVE_BUFFER_ALIGNMENT,
-    QUERY_SET_MAX_QUERIES, QUERY_SIZE, QuerySet, QuerySetDescriptor, QueryType,
+    Buffer, BufferDescriptor, BufferUsages, CommandEncoder, Device, ErrorFilter,
+    QUERY_RESOLVE_BUFFER_ALIGNMENT, QUERY_SET_MAX_QUERIES, QUERY_SIZE, QuerySet,
+    QuerySetDescriptor, QueryType,
 };
 
 use super::clock::words;
@@ -61,16 +62,28 @@ impl LastRead {
     }
 }
 
+/// What became of samples.
+#[derive(Debug)]
+pub(super) enum Read {
+    Samples(Vec<u64>),
+    /// Those of the command buffer before: this one never ran. wgpu maps the buffer of one that
+    /// it refused too.
+    Old,
+    /// The device was destroyed, and its buffers with it.
+    Gone,
+}
+
 impl Readback {
-    /// Reads so many samples from the mapped buffer, and unmaps it. `None` if they are those of the
-    /// command buffer before: this one never ran. wgpu maps the buffer of one that it refused too.
-    pub(super) fn read(&mut self, count: usize) -> Option<Vec<u64>> {
-        let mut samples = Vec::new();
-        if let Ok(view) = self.buffer.get_mapped_range(..) {
-            samples.extend(words(&view).take(count));
-        }
+    /// Reads so many samples from the mapped buffer, and unmaps it.
+    pub(super) fn read(&mut self, device: &Device, count: usize) -> Read {
+        // A device may be destroyed at any moment. What wgpu thinks of our buffers then
+        // is not the program's to handle.
+        let _errors = device.push_error_scope(ErrorFilter::Validation);
+        let Ok(view) = self.buffer.get_mapped_range(..) else { return Read::Gone };
+        let samples: Vec<u64> = words(&view).take(count).collect();
+        drop(view);
         self.buffer.unmap();
-        self.last.replace(&samples).then_some(samples)
+        if self.last.replace(&samples) { Read::Samples(samples) } else { Read::Old }
     }
 
     fn blocks(&self) -> usize {

@@ -2,10 +2,16 @@
 //! backends that can run here, tried on a real adapter (`gpu` in `RINGSCOPE_REQUIRE`).
 
 mod command_buffers;
+mod metal_example;
 #[path = "../../../examples/gpu_pipeline/pipeline.rs"]
 mod pipeline;
+mod replay;
+mod replay_clocks;
+mod replay_faults;
+mod replay_live;
 mod submissions;
 mod wgpu_faults;
+mod wgpu_lost;
 mod wgpu_times;
 
 use pipeline::{Kernel, Pipeline};
@@ -38,11 +44,18 @@ fn encode(encoder: &mut ProfiledEncoder, work: &Pipeline, kernel: &Kernel, times
     (0..times).for_each(|_| pass.dispatch_workgroups(x, y, z));
 }
 
-/// What devices did, in the order of the file.
-fn device_work(told: &Told) -> Vec<&Event> {
+/// Whether an event is something that a device did.
+fn is_work(event: &Event) -> bool {
     use ringscope::Kind;
-    let is_work = |event: &&Event| matches!(event.kind, Kind::KERNEL | Kind::COPY | Kind::FILL);
-    told.events.iter().filter(is_work).collect()
+    matches!(event.kind, Kind::KERNEL | Kind::COPY | Kind::FILL)
+}
+
+/// What devices did, in the order in which one thread launched it. In the file it is in that of the
+/// threads that record: whoever sees first that something is done.
+fn device_work(told: &Told) -> Vec<&Event> {
+    let mut work: Vec<&Event> = told.events.iter().filter(|event| is_work(event)).collect();
+    work.sort_by_key(|event| event.link);
+    work
 }
 
 /// A field whose value is a name.

@@ -64,6 +64,62 @@ fn without_timestamps_times_are_from_submit_to_done() {
 }
 
 #[test]
+fn a_pass_that_has_timestamps_of_its_own_keeps_them_and_is_marked() {
+    let end = child(|scene| {
+        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
+        let recorder = scene.builder().start().unwrap();
+        let profiler = GpuProfiler::new(&device, &queue);
+        let query_set = device.create_query_set(&wgpu::QuerySetDescriptor {
+            label: None,
+            ty: wgpu::QueryType::Timestamp,
+            count: 2,
+        });
+        let buffer = |usage| {
+            let (label, size, mapped_at_creation) = (None, 16, false);
+            device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation })
+        };
+        let resolved = buffer(wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC);
+        let readback = buffer(wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ);
+        let mut encoder = profiler.encoder("theirs");
+        let mut pass = encoder.profile_pass(&wgpu::ComputePassDescriptor {
+            label: Some("theirs"),
+            timestamp_writes: Some(wgpu::ComputePassTimestampWrites {
+                query_set: &query_set,
+                beginning_of_pass_write_index: Some(0),
+                end_of_pass_write_index: Some(1),
+            }),
+        });
+        let kernel = &work.kernels[0];
+        work.set(&mut pass, kernel);
+        pass.dispatch_workgroups(kernel.groups[0], kernel.groups[1], kernel.groups[2]);
+        drop(pass);
+        encoder.inner().resolve_query_set(&query_set, 0..2, &resolved, 0);
+        encoder.inner().copy_buffer_to_buffer(&resolved, 0, &readback, 0, 16);
+        profiler.submit([encoder.finish()]);
+        assert!(profiler.flush(MINUTE));
+        readback.map_async(wgpu::MapMode::Read, .., |_| {});
+        device.poll(wgpu::PollType::wait_indefinitely()).unwrap();
+        let bytes = readback.get_mapped_range(..).unwrap();
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let period_ns = f64::from(queue.get_timestamp_period());
+        scene.say("theirs", (word(8) - word(0)) as f64 * period_ns);
+        drop(profiler);
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    if !end.had("gpu", "a_pass_that_has_timestamps_of_its_own_keeps_them_and_is_marked") {
+        return;
+    }
+    let told = end.trace();
+    let work = device_work(&told);
+    assert_eq!((work.len(), work[0].name), (1, "theirs"), "called as the pass is labelled");
+    assert_eq!(label(&told, work[0], "source"), "submit to done");
+    let theirs: f64 = end.said("theirs").parse().unwrap();
+    let took = (work[0].end - work[0].start) as f64 * told.trace.clock().ns_per_tick();
+    assert!(0.0 < theirs && theirs <= took, "{theirs} ns of {took}");
+}
+
+#[test]
 fn more_scopes_than_queries_give_way_to_a_coarser_source() {
     // One set has room for 2,048 scopes.
     let end = child(|scene| {
@@ -133,73 +189,6 @@ fn a_scope_that_ends_after_its_encoder_is_counted_and_does_no_harm() {
     let told = end.trace();
     let names: Vec<&str> = device_work(&told).iter().map(|event| event.name).collect();
     assert_eq!(names, ["after it"]);
-}
-
-#[test]
-fn a_device_that_is_lost_takes_what_is_in_flight_and_nothing_else() {
-    let end = child(|scene| {
-        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
-        let recorder = scene.builder().start().unwrap();
-        let profiler = GpuProfiler::builder(&device, &queue).polling(Polling::Caller).start();
-        let mut encoder = profiler.encoder("before");
-        encode(&mut encoder, &work, &work.kernels[0], 1);
-        profiler.submit([encoder.finish()]);
-        assert!(profiler.flush(MINUTE));
-        let mut encoder = profiler.encoder("in flight");
-        encode(&mut encoder, &work, &work.kernels[0], 50);
-        encode(&mut encoder, &work, &work.kernels[1], 1);
-        profiler.submit([encoder.finish()]);
-        let _errors = device.push_error_scope(wgpu::ErrorFilter::Validation);
-        device.destroy();
-        profiler.device_lost();
-        assert!(profiler.flush(MINUTE), "nothing is left in flight");
-        let mut encoder = profiler.encoder("after");
-        drop(encoder.profile_compute("after"));
-        drop(encoder);
-        let report = profiler.report();
-        assert_eq!((report.recorded, report.device_lost, report.in_flight), (1, 3, 0));
-        drop(profiler);
-        recorder.finish().unwrap();
-    });
-    let end = end.run().succeeded();
-    if !end.had("gpu", "a_device_that_is_lost_takes_what_is_in_flight_and_nothing_else") {
-        return;
-    }
-    let told = end.trace();
-    assert_eq!(device_work(&told).len(), 1);
-    let untimed = told.named("kernel.untimed");
-    let counts: Vec<u64> = untimed.iter().map(|event| event.number("count")).collect();
-    assert_eq!(counts, [2, 1], "in flight, and encoded later");
-}
-
-#[test]
-fn a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program() {
-    let end = child(|scene| {
-        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
-        let recorder = scene.builder().start().unwrap();
-        let profiler = GpuProfiler::new(&device, &queue);
-        let (ran, runs) = std::sync::mpsc::channel();
-        for _ in 0..2 {
-            let mut encoder = profiler.encoder("step");
-            encode(&mut encoder, &work, &work.kernels[0], 1);
-            profiler.submit([encoder.finish()]);
-            let ran = ran.clone();
-            queue.on_submitted_work_done(move || {
-                ran.send(std::thread::current().name().map(str::to_owned)).unwrap();
-                panic!("as asked");
-            });
-            // Nobody else polls.
-            let thread = runs.recv_timeout(MINUTE).expect("the helper goes on");
-            assert_eq!(thread.as_deref(), Some("ringscope-gpu"));
-        }
-        assert!(profiler.flush(Duration::MAX));
-        let report = profiler.finish(Duration::MAX);
-        assert_eq!(report.recorded + report.never_submitted, 2, "{report}");
-        assert_eq!(report.device_lost, 0, "{report}");
-        recorder.finish().unwrap();
-    });
-    let end = end.run().succeeded();
-    end.had("gpu", "a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program");
 }
 
 #[test]
