@@ -255,7 +255,7 @@ impl Builder {
     ///
     /// A thread that wakes up after such a pause and records faster than its ring
     /// holds for one idle tick loses events, counted; a shorter idle tick costs
-    /// CPU time instead. A fatal signal waits for the next look, 250 ms at most.
+    /// CPU time instead. A fatal signal waits for the next look, a second at most.
     /// Default: 200 us and 100 ms, which covers 610,000 events a second of a thread, and
     /// 2.4 million of the first.
     pub fn ticks(mut self, busy: Duration, idle: Duration) -> Self {

@@ -32,8 +32,9 @@ use std::{
 use crate::{hot::call_site, rendezvous::Rendezvous};
 
 /// How long a dying thread waits for the drain's last pass. While something is
-/// recorded the drain looks every fraction of a millisecond, else at its idle tick.
-const LAST_PASS: Duration = Duration::from_millis(250);
+/// recorded the drain looks every few milliseconds, else at its idle tick; but its first
+/// store to a page of the file may have to wait for a disk that is busy, for some 100 ms.
+const LAST_PASS: Duration = Duration::from_secs(1);
 
 const FATAL: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 

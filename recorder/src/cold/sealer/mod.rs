@@ -21,7 +21,7 @@ use crate::{
     cold::{
         drain::{ASYNC_ENTRIES, encode_names},
         flight_recorder::{ChunkFacts, RingArea},
-        readings,
+        readings, scheduling,
         shared::{DumpReason, Shared, lock},
         trace_file::{Fate, TraceFile},
     },
@@ -157,6 +157,9 @@ impl Sealer {
     ///
     /// All on this thread, where a write past the file-size limit is an error code.
     pub(crate) fn run(mut self) -> Option<(PathBuf, Vitals)> {
+        // A slot takes it a third of a millisecond. Where that is on the core of a hot thread,
+        // it is better done in parts.
+        scheduling::take_short_turns(Duration::from_micros(100));
         while !self.shared.stop_sealer.load(Ordering::Acquire) {
             let sealed = self.seal_all();
             self.look_round();
