@@ -251,7 +251,7 @@ impl Builder {
     /// How long the drain sleeps between two looks at the rings: at least, while
     /// there is something in them, and when there has been nothing for half a second.
     /// In between it sleeps as long as the rings allow, up to a millisecond, or up to 4 where
-    /// fewer than 64 events happen in one: waking costs more than these.
+    /// fewer than about 64 events happen in one: waking costs more than these.
     ///
     /// A thread that wakes up after such a pause and records faster than its ring
     /// holds for one idle tick loses events, counted; a shorter idle tick costs

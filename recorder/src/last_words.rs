@@ -29,7 +29,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{hot::call_site, rendezvous::Rendezvous};
+use crate::{
+    hot::{call_site, clock},
+    rendezvous::Rendezvous,
+};
 
 /// How long a dying thread waits for the drain's last pass. While something is
 /// recorded the drain looks every few milliseconds, else at its idle tick; but its first
@@ -262,17 +265,16 @@ fn is_own_thread() -> bool {
     OWN_THREADS.iter().any(|thread| thread.load(Relaxed) == this)
 }
 
-/// Waits in a handler: sleeps and loads, no more.
+/// Waits in a handler, up to [`LAST_PASS`]: looks at the clock, sleeps and loads, no more.
 fn wait_in_handler(done: impl Fn() -> bool) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
     // SAFETY: the address of this thread's `errno`, which the interrupted code may
     // be about to read.
     let errno = unsafe { *errno() };
-    let mut left = LAST_PASS.as_micros() / 200;
-    while left > 0 && !done() {
+    let until = clock::monotonic_ns().saturating_add(LAST_PASS.as_nanos() as i64);
+    while !done() && clock::monotonic_ns() < until {
         // SAFETY: a valid timespec; the remainder is not asked for.
         unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
-        left -= 1;
     }
     // SAFETY: as above.
     unsafe { *self::errno() = errno };

@@ -68,7 +68,7 @@ pub struct Summary {
     pub overwritten: u64,
     /// Texts of errors that are longer than an event holds, and are stored beside them.
     pub long_texts: u64,
-    /// Texts of errors that stayed cut, because too many of them came at once.
+    /// Texts of errors that stayed cut: too many came at once, or one error had too much of it.
     pub texts_cut: u64,
     /// Bytes of compressed chunks written, all files.
     pub bytes: u64,
@@ -123,7 +123,7 @@ impl fmt::Display for Summary {
         if self.texts_cut > 0 {
             write!(
                 f,
-                "\n  {} long texts of errors were cut: too many came at once",
+                "\n  {} long texts of errors were cut: too many at once, or too much of one error",
                 self.texts_cut
             )?;
         }

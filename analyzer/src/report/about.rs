@@ -47,7 +47,7 @@ pub(super) fn warn(context: &Context) {
             && vitals.texts_cut > 0
         {
             eprintln!(
-                "analyze: {path}: {} of {} long texts of errors were cut: too many came at once",
+                "analyze: {path}: {} of {} long texts of errors were cut: too many at once, or too much of one error",
                 count(vitals.texts_cut),
                 count(vitals.texts_cut.saturating_add(vitals.long_texts)),
             );
@@ -73,7 +73,7 @@ pub(super) fn long_texts(vitals: &Vitals) -> String {
     match vitals.texts_cut {
         0 => format!("{} stored", count(vitals.long_texts)),
         cut => format!(
-            "{} stored, {} cut: too many came at once",
+            "{} stored, {} cut: too many at once, or too much of one error",
             count(vitals.long_texts),
             count(cut)
         ),

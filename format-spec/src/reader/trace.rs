@@ -15,7 +15,7 @@ use crate::in_flight::{InFlight, OpenSpan};
 use crate::losses::Loss;
 use crate::names::Names;
 use crate::raw_content::RawContent;
-use crate::record::Record;
+use crate::record::{Kind, Record};
 use crate::tracks::Track;
 use crate::vitals::Vitals;
 use std::collections::{BTreeMap, HashSet};
@@ -314,7 +314,7 @@ impl<S: Source> Trace<S> {
     pub fn in_flight(&self) -> Result<Vec<InFlight>, Error> {
         let mut stacks = self.open_spans();
         let open = || stacks.iter().flat_map(|stack| &stack.spans);
-        let wanted: HashSet<(u64, u32, u32)> = open().map(identity).collect();
+        let wanted: HashSet<Identity> = open().map(identity).collect();
         let mut starts: Vec<u64> = open().map(|span| span.start).collect();
         starts.sort_unstable();
         let mut ended = HashSet::new();
@@ -324,13 +324,16 @@ impl<S: Source> Trace<S> {
             if starts.get(next).is_none_or(|start| *start > chunk.last_tick) {
                 continue;
             }
-            let columns = Columns::START | Columns::NAME | Columns::TRACK;
+            let columns = Columns::START | Columns::NAME | Columns::TRACK | Columns::KIND;
             match self.decode_into(chunk, columns, &mut batch) {
                 Err(Error::Section { .. }) => continue,
                 done => done?,
             }
-            let records = batch.start.iter().zip(&batch.track).zip(&batch.name);
-            let identities = records.map(|((start, track), name)| (*start, *track, *name));
+            let records = batch.start.iter().zip(&batch.track).zip(&batch.name).zip(&batch.kind);
+            let identities = records.map(|(((start, track), name), kind)| {
+                let is_whole = matches!(Kind(*kind), Kind::ASYNC_SPAN | Kind::TASK | Kind::REUSED);
+                (*start, *track, *name, is_whole)
+            });
             ended.extend(identities.filter(|it| wanted.contains(it)));
         }
         for stack in &mut stacks {
@@ -355,9 +358,13 @@ fn add(stacks: &mut Vec<InFlight>, more: InFlight) {
     }
 }
 
-/// What an open span and its record have in common.
-fn identity(span: &OpenSpan) -> (u64, u32, u32) {
-    (span.start, span.track, span.name)
+/// Start, track and name, and whether it is on no stack.
+type Identity = (u64, u32, u32, bool);
+
+/// What an open span and its record have in common. One that is on no stack ends with a record
+/// of its own kind: a first slice that began in the tick of the task's creation is no end.
+fn identity(span: &OpenSpan) -> Identity {
+    (span.start, span.track, span.name, span.id != 0)
 }
 
 /// Rows by the sequence of their chunk; those of one chunk stay in order.

@@ -2,9 +2,11 @@
 //!
 //! Hints only: where the system does not take them, nothing else changes.
 
-#![allow(unsafe_code)] // sched_setattr, setpriority
+#![allow(unsafe_code)] // sched_getattr, sched_setattr
 
-use std::time::Duration;
+use std::{thread, time::Duration};
+
+use crate::hot::clock;
 
 /// Asks for short turns that begin soon after waking (Linux 6.12 and newer:
 /// a shorter slice gives an earlier deadline). Needs no privilege.
@@ -12,6 +14,7 @@ use std::time::Duration;
 pub(crate) fn take_short_turns(turn: Duration) {
     /// `struct sched_attr` of the kernel, in its first published size.
     #[repr(C)]
+    #[derive(Default)]
     struct SchedAttr {
         size: u32,
         policy: u32,
@@ -22,19 +25,46 @@ pub(crate) fn take_short_turns(turn: Duration) {
         deadline_ns: u64,
         period_ns: u64,
     }
-    let attributes = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime_ns: turn.as_nanos() as u64,
-        deadline_ns: 0,
-        period_ns: 0,
+    const SIZE: usize = size_of::<SchedAttr>();
+    let mut attributes = SchedAttr::default();
+    // What the thread has come by from its program, such as a nice value, stays.
+    // SAFETY: thread 0 is the calling one; the struct has room for as much as is said.
+    let known = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE as libc::c_uint, 0)
     };
-    // SAFETY: thread 0 is the calling one; the struct is valid and says its size.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    if known == 0 && attributes.policy == libc::SCHED_OTHER as u32 {
+        (attributes.size, attributes.flags) = (SIZE as u32, 0);
+        attributes.runtime_ns = turn.as_nanos() as u64;
+        // SAFETY: as above; the struct is valid and says its size.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn take_short_turns(_: Duration) {}
+
+/// Long work in parts, with a pause after each: on a busy machine it may share its core with
+/// a hot thread, and the kernel looks whose turn it is only every few milliseconds. Who sleeps
+/// is put on an idle core, if there is one, when it wakes.
+pub(crate) struct Parts {
+    /// Ticks that a part may take.
+    most: u64,
+    since: u64,
+}
+
+impl Parts {
+    const PAUSE: Duration = Duration::from_micros(20);
+
+    /// The first part begins now.
+    pub(crate) fn of(most: u64) -> Self {
+        Self { most, since: clock::ticks() }
+    }
+
+    /// Sleeps if this part has taken long enough.
+    pub(crate) fn pause_if_due(&mut self) {
+        if clock::ticks().saturating_sub(self.since) >= self.most {
+            thread::sleep(Self::PAUSE);
+            self.since = clock::ticks();
+        }
+    }
+}

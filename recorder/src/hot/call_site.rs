@@ -273,6 +273,15 @@ impl CallSite {
         }
     }
 
+    /// The same for an error, of which each counts: rules may switch errors off, and sample none.
+    #[cold]
+    pub(crate) fn look_closer_at_error(&'static self) -> Verdict {
+        match self.look_closer() {
+            Verdict::Sampled => Verdict::Record { name: self.state() & !LOOK_CLOSER },
+            verdict => verdict,
+        }
+    }
+
     fn register(&'static self) {
         let control = control();
         if self.name_id.load(Relaxed) != 0 {

@@ -65,6 +65,11 @@ pub(crate) fn hardware_ticks() -> u64 {
     }
 }
 
+/// The system's monotonic clock, now: a bare `clock_gettime`, which signal handlers may call.
+pub(crate) fn monotonic_ns() -> i64 {
+    os::monotonic_ns()
+}
+
 /// The counter that this process reads.
 pub(crate) fn counter() -> Counter {
     match (*HARDWARE, cfg!(target_arch = "x86_64")) {

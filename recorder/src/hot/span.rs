@@ -394,7 +394,9 @@ fn record_point_closer<const N: usize>(
     value: Value<'_>,
     values: [Value<'_>; N],
 ) {
-    let name = match site.look_closer() {
+    let is_error = kind == Kind::ERROR;
+    let verdict = if is_error { site.look_closer_at_error() } else { site.look_closer() };
+    let name = match verdict {
         // A point has no duration, so a rule about durations does not concern it.
         Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
         Verdict::Sampled => return count_skip(SkipCause::Sampled),

@@ -94,7 +94,13 @@ impl Settings {
             config.path = path;
         }
         if let Some(one_in) = self.sample {
-            config.rules = std::mem::take(&mut config.rules).with("*", Action::OneIn(one_in));
+            let mut rules = std::mem::take(&mut config.rules).with("*", Action::OneIn(one_in));
+            // Of these a part says nothing: what is allocated is released, what a device is or
+            // could not time is said once.
+            for whole in ["memory.*", "device.*", "kernel.untimed"] {
+                rules = rules.with(whole, Action::On);
+            }
+            config.rules = rules;
         }
         if let Some(rules) = self.filter {
             config.rules.extend(rules);
@@ -183,10 +189,19 @@ fn without_what_is_missing(settings: &Settings) {
         return warn("built with the feature `off`, so nothing is recorded".to_owned());
     }
     let wanted = [settings.console, settings.repro].contains(&Some(true));
-    if (wanted || settings.jsonl.is_some()) && !cfg!(feature = "exporters") {
-        warn("built without the feature `exporters`, so nothing is exported".to_owned());
-    } else if settings.jsonl_interval.is_some() && !cfg!(feature = "statistics") {
-        warn("built without the feature `statistics`, so no rows are written".to_owned());
+    let exports = wanted || settings.jsonl.is_some();
+    if (exports || settings.slow.is_some()) && !cfg!(feature = "exporters") {
+        return warn("built without the feature `exporters`, so nothing is exported".to_owned());
+    }
+    if settings.jsonl_interval.is_some() {
+        if !cfg!(feature = "statistics") {
+            warn("built without the feature `statistics`, so no rows are written".to_owned());
+        } else if settings.jsonl.is_none() {
+            warn("no rows are written: RINGSCOPE_JSONL says beside which file".to_owned());
+        }
+    }
+    if settings.slow.is_some() && settings.console != Some(true) {
+        warn("nobody is warned of slow spans: RINGSCOPE_CONSOLE is not set".to_owned());
     }
 }
 
@@ -225,5 +240,6 @@ mod tests {
         let rules = settings.apply(Builder::default()).config.rules;
         assert_eq!(rules.action("token"), Action::OneIn(100));
         assert_eq!(rules.action("load.model"), Action::On);
+        assert_eq!(rules.action("memory.release"), Action::On, "pairs stay pairs");
     }
 }

@@ -14,8 +14,8 @@ use crate::hot::clock;
 /// Something that happened, or went wrong.
 pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
     let Some(site) = sites::of(event.metadata()) else { return };
-    let Some((name, _)) = verdict(&site.call_site) else { return };
     let is_error = *event.metadata().level() == Level::ERROR;
+    let Some((name, _)) = verdict(&site.call_site, is_error) else { return };
     let (mut details, mut long) = (Details::default(), LongFields::default());
     if is_error {
         event.record(&mut ErrorVisitor { site, details: &mut details, long: &mut long });

@@ -47,7 +47,7 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
     if created == 0 || slot.has(UNRECORDED) {
         return;
     }
-    let Some((name, least)) = verdict(&site.call_site) else { return };
+    let Some((name, least)) = verdict(&site.call_site, false) else { return };
     let now = clock::ticks();
     let start = if created == UNTIMED { slot.entered().unwrap_or(now) } else { created };
     let ticks = now.wrapping_sub(start);
@@ -123,11 +123,12 @@ pub(super) fn unlist(slot: &Slot) {
 
 /// The name that a site records under now, and how long it must have lasted in
 /// ticks; none, and counted, if it is not to be recorded.
-pub(super) fn verdict(site: &'static CallSite) -> Option<(u32, u64)> {
+pub(super) fn verdict(site: &'static CallSite, is_error: bool) -> Option<(u32, u64)> {
+    let look = if is_error { CallSite::look_closer_at_error } else { CallSite::look_closer };
     match site.state() {
         OFF => None,
         name if name & LOOK_CLOSER == 0 => Some((name, 0)),
-        _ => match site.look_closer() {
+        _ => match look(site) {
             Verdict::Record { name } => Some((name, 0)),
             Verdict::RecordIfLong { name } => Some((name, site.at_least())),
             Verdict::Sampled => {

@@ -38,7 +38,8 @@
 //!   a future twice at once; so is what was entered within a span that is not its parent, unless it
 //!   is closed by the very thread that has just left it, as futures are.
 //! - **Tasks that wait** while the process dies, and are on no thread's stack, are among its open
-//!   spans: up to 512 of them, of call sites one of whose tasks has come to its end before.
+//!   spans, as far as a table of 512 has room: those of call sites one of whose tasks has come to
+//!   its end before.
 //! - **Fields** come with the first slice that ends after they were recorded, and with the
 //!   life. Numbers and truth values keep their type; everything else is text, cut to what an event
 //!   can hold. A `Debug` that panics does not take the program down: its text is what it

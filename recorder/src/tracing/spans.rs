@@ -233,10 +233,11 @@ fn leave(frame: &Frame) {
         return;
     }
     let left = slot.go_out(span.start(), ticks, span.track());
-    // Most likely there will be no other slice of a span that was entered at once; and
-    // those of one that has had two are as those before.
+    // Most likely there will be no other slice of a span that was entered at once. Those of one
+    // that has had two are as those before, but now and then one asks whether it became a task.
     let waited = frame.turn != slot.turn();
-    if left < 2 && (left == 1 || waited || slot.created() > UNTIMED) {
+    let asks = left & left.wrapping_sub(1) == 0; // 0, 1, 2, 4, 8 and so on
+    if asks && (left == 1 || waited || slot.created() > UNTIMED) {
         note_life(slot, left, waited);
     }
 }

@@ -45,7 +45,7 @@ impl Subscriber {
     pub fn with_filter(mut self, filter: impl Into<Filter>) -> Self {
         self.filter = filter.into();
         for ignored in self.filter.ignored() {
-            eprintln!("ringscope: filter left out {ignored}");
+            crate::settings::warn(format!("filter left out {ignored}"));
         }
         self
     }

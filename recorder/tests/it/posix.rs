@@ -29,6 +29,12 @@ pub(crate) fn raise(signal: i32) {
     kill(std::process::id() as i32, signal);
 }
 
+/// Makes the calling thread, and those that it starts, nicer to others.
+pub(crate) fn be_nice(by: i32) {
+    // SAFETY: takes numbers; thread 0 is the calling one.
+    assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, by) }, 0);
+}
+
 /// Stores to an address that nobody has.
 pub(crate) fn segfault() -> ! {
     // SAFETY: none; the fault is what is wanted, and nothing is done after it.

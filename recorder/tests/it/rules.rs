@@ -33,6 +33,28 @@ fn one_in_ten_takes_the_first_of_every_ten() {
     assert_eq!(told.trace.metadata()["rules"], "step=1/10");
 }
 
+/// What went wrong once is not to be the one that was left out.
+#[test]
+fn errors_are_not_sampled_and_may_be_switched_off() {
+    let end = child(|scene| {
+        let recorder = start(scene, "*=1/10, quiet=off");
+        ringscope::tracing::Subscriber::new().install().unwrap();
+        for i in 0..30_u64 {
+            ringscope::error!("failed", i = i);
+            ringscope::error!("quiet", i = i);
+            tracing::error!(name: "told", i, "failed");
+            tracing::info!(name: "said", i, "went on");
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost, summary.skipped), (30 + 30 + 3, 0, 30 + 27));
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    for name in ["failed", "told"] {
+        assert!(told.named(name).iter().map(|error| error.number("i")).eq(0..30), "{name}");
+    }
+}
+
 #[test]
 fn sampling_on_several_threads_counts_every_event() {
     let end = child(|scene| {

@@ -52,6 +52,53 @@ fn ten_thousand_threads_two_hundred_alive_at_once_lose_nothing() {
     assert!(told.open().is_empty());
 }
 
+/// Compression is not to go before what is measured.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_recorders_threads_are_as_nice_as_their_program() {
+    let end = child(|scene| {
+        crate::posix::be_nice(7);
+        let recorder = scene.builder().start().unwrap();
+        drop(span!("step"));
+        recorder.flush();
+        for task in std::fs::read_dir("/proc/self/task").unwrap() {
+            let task = task.unwrap().path();
+            let read = |file| std::fs::read_to_string(task.join(file)).unwrap();
+            let name = read("comm");
+            if name.starts_with("ringscope") {
+                let stat = read("stat");
+                let (_, fields) = stat.rsplit_once(") ").unwrap();
+                // The nineteenth field of all, and the seventeenth behind the name.
+                scene.say(name.trim(), fields.split(' ').nth(16).unwrap());
+            }
+        }
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    assert_eq!((end.number("ringscope-drain"), end.number("ringscope-seal")), (7, 7));
+}
+
+/// The drain dozes when there is nothing to do, and wakes for whoever begins to record.
+#[test]
+fn a_new_thread_ends_the_drains_doze_and_an_endless_tick_does_not_kill_it() {
+    let end = child(|scene| {
+        let recorder =
+            scene.builder().ticks(Duration::from_micros(200), Duration::MAX).start().unwrap();
+        thread::sleep(Duration::from_millis(900));
+        let work = || {
+            assert!(ringscope::register_thread());
+            thread::sleep(Duration::from_millis(20));
+            (0..50_000).for_each(|_| drop(span!("step")));
+            thread::sleep(Duration::from_millis(20));
+            (0..50_000).for_each(|_| drop(span!("step")));
+        };
+        thread::spawn(work).join().unwrap();
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost), (100_000, 0));
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
+}
+
 #[test]
 fn a_thread_that_gets_no_ring_has_its_events_counted_as_lost() {
     const RING: usize = 1_024;

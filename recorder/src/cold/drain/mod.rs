@@ -158,10 +158,10 @@ pub(crate) struct Drain {
     found: Found,
     /// When a fatal signal was first seen.
     dying_since: Option<u64>,
-    /// Asynchronous spans as of this tick, and as the file has them.
-    async_open: Vec<OpenSpan>,
-    async_in_file: Vec<OpenSpan>,
-    async_edition: u64,
+    /// Asynchronous spans as of this tick and as the file has them, entry by entry.
+    async_open: [Vec<OpenSpan>; ASYNC_ENTRIES],
+    async_in_file: [Vec<OpenSpan>; ASYNC_ENTRIES],
+    async_editions: [u64; ASYNC_ENTRIES],
     slow: SlowNames,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
@@ -202,9 +202,9 @@ impl Drain {
             cut_before: crate::long_texts::stayed_cut(),
             found: Found::default(),
             dying_since: None,
-            async_open: Vec::new(),
-            async_in_file: Vec::new(),
-            async_edition: 0,
+            async_open: Default::default(),
+            async_in_file: Default::default(),
+            async_editions: [0; ASYNC_ENTRIES],
             slow: SlowNames::default(),
             entries: Vec::new(),
             bytes: Vec::new(),
@@ -263,7 +263,12 @@ impl Drain {
                 self.give_up_the_rest();
                 break;
             }
-            thread::park_timeout(pace.after(pass.found));
+            let (sleep, since) = (pace.after(pass.found), clock::ticks());
+            thread::park_timeout(sleep);
+            // Much too early to be the end of it, whatever the two clocks differ by.
+            if clock::ticks().saturating_sub(since) < self.shared.ticks(sleep / 2) {
+                pace.woken();
+            }
         }
         self.finish()
     }
@@ -532,8 +537,8 @@ impl Drain {
         for seen in &mut self.seen {
             (seen.version_in_file, seen.edition, seen.described_in) = (None, 0, 0);
         }
-        self.async_in_file.clear();
-        self.async_edition = 0;
+        self.async_in_file.iter_mut().for_each(Vec::clear);
+        self.async_editions = [0; ASYNC_ENTRIES];
         Some(left)
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 const LONGEST_BUSY: Duration = Duration::from_millis(1);
 const EMPTY_ENOUGH: f32 = 0.125;
 const FULL_ENOUGH: f32 = 0.25;
-/// Units that are worth waking up for, in the time of [`LONGEST_BUSY`].
+/// Records and slots that are worth waking up for, in the time of [`LONGEST_BUSY`].
 const WORTHWHILE: u32 = 64;
 /// Ticks with less than that before the drain begins to sleep longer.
 const BUSY_FOR: u32 = 16;
@@ -48,21 +48,27 @@ impl Pace {
         Self { shortest, idle, tick: shortest, quiet_ticks: 0, idle_ticks: 0 }
     }
 
+    /// Somebody has woken the drain: there may be events soon.
+    pub(super) fn woken(&mut self) {
+        self.idle_ticks = 0;
+    }
+
     /// How long to sleep after a tick that found this.
     pub(super) fn after(&mut self, found: Found) -> Duration {
-        let worthwhile = LONGEST_BUSY.saturating_mul(found.units.try_into().unwrap_or(u32::MAX))
-            >= self.tick * WORTHWHILE;
+        let units = found.units.try_into().unwrap_or(u32::MAX);
+        let worthwhile = LONGEST_BUSY.saturating_mul(units) >= self.tick.saturating_mul(WORTHWHILE);
         let count = |ticks: u32, goes_on| if goes_on { ticks.saturating_add(1) } else { 0 };
         self.quiet_ticks = count(self.quiet_ticks, !worthwhile);
         self.idle_ticks = count(self.idle_ticks, found.units == 0);
-        let tick = self.tick;
+        // Whatever it slept before: a ring that fills up after a long sleep cannot wait for half of it.
+        let busy = self.tick.min(LONGEST_BUSY);
         let next = match (self.quiet_ticks, found.fill) {
             _ if self.idle_ticks >= IDLE_AFTER => self.idle,
-            (_, fill) if fill > FULL_ENOUGH => tick / 2,
-            (BUSY_FOR.., _) => (tick * 2).min(PAUSE),
-            (_, fill) if fill > EMPTY_ENOUGH => tick,
-            (0, _) => (tick * 2).min(LONGEST_BUSY),
-            _ => tick.min(LONGEST_BUSY),
+            (_, fill) if fill > FULL_ENOUGH => busy / 2,
+            (_, fill) if fill > EMPTY_ENOUGH => busy,
+            (BUSY_FOR.., _) => self.tick.saturating_mul(2).min(PAUSE),
+            (0, _) => (busy * 2).min(LONGEST_BUSY),
+            _ => busy,
         };
         self.tick = next.clamp(self.shortest, self.idle.max(self.shortest));
         self.tick
@@ -117,7 +123,32 @@ mod tests {
         assert!((490_000 * US..520_000 * US).contains(&asleep), "{asleep:?}");
         assert_eq!(after(&mut pace, 1, 0, 0.0), 100_000 * US);
         assert_eq!(after(&mut pace, 1, 1, 0.0), 4_000 * US);
-        assert_eq!(after(&mut pace, 1, 9_000, 0.3), 2_000 * US);
+        assert_eq!(after(&mut pace, 1, 9_000, 0.3), 500 * US);
+    }
+
+    #[test]
+    fn a_ring_that_fills_up_after_an_idle_tick_ends_it_at_once() {
+        for (fill, next) in [(0.2, 1_000), (0.3, 500), (0.9, 500)] {
+            let mut pace = pace();
+            assert_eq!(after(&mut pace, IDLE_AFTER, 0, 0.0), 100_000 * US);
+            assert_eq!(after(&mut pace, 1, 20_000, fill), next * US);
+        }
+    }
+
+    #[test]
+    fn a_drain_that_is_woken_stays_awake_for_half_a_second() {
+        let mut pace = pace();
+        after(&mut pace, 2 * IDLE_AFTER, 0, 0.0);
+        pace.woken();
+        assert_eq!(after(&mut pace, 1, 0, 0.0), 4_000 * US);
+        assert_eq!(after(&mut pace, IDLE_AFTER, 0, 0.0), 100_000 * US);
+    }
+
+    #[test]
+    fn sleeps_may_be_as_long_as_there_are() {
+        let mut pace = Pace::new(US, Duration::MAX);
+        assert_eq!(after(&mut pace, 2 * IDLE_AFTER, 0, 0.0), Duration::MAX);
+        assert_eq!(after(&mut pace, 1, 5, 0.0), PAUSE);
     }
 
     #[test]

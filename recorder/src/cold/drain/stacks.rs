@@ -6,7 +6,7 @@ use ringscope_format::{LISTED_FRAMES, OpenSpan};
 
 use super::{ASYNC_ENTRIES, Drain, Seen};
 use crate::hot::{
-    async_span::{EVER_USED, LISTED, OPEN},
+    async_span::{EVER_USED, OPEN},
     ownership::DrainView,
     ring_pool::MAX_LANES,
 };
@@ -48,42 +48,39 @@ impl Drain {
         if !EVER_USED.load(Ordering::Relaxed) {
             return;
         }
-        self.async_open.clear();
-        let open = (0..LISTED).filter_map(|index| OPEN.copy(index));
-        self.async_open.extend(open.map(|span| OpenSpan {
-            start: span.start,
-            id: span.id,
-            name: span.name,
-            track: span.track,
-        }));
+        // Each place of the table has its entry: a span is in the same one for as long as it is
+        // open, and a kill between two writes leaves none in two entries or in neither.
+        for (entry, open) in self.async_open.iter_mut().enumerate() {
+            let places = entry * LISTED_FRAMES..(entry + 1) * LISTED_FRAMES;
+            open.clear();
+            open.extend(places.filter_map(|place| OPEN.copy(place)).map(|span| OpenSpan {
+                start: span.start,
+                id: span.id,
+                name: span.name,
+                track: span.track,
+            }));
+        }
     }
 
     fn write_async_spans(&mut self, now: u64) {
-        if self.async_open == self.async_in_file {
-            return;
-        }
-        self.async_edition += 1;
         for entry in 0..ASYNC_ENTRIES {
-            let from = (entry * LISTED_FRAMES).min(self.async_open.len());
-            let to = (from + LISTED_FRAMES).min(self.async_open.len());
-            let page = &self.async_open[from..to];
-            self.file.write_in_flight(
-                MAX_LANES + entry,
-                self.async_edition,
-                now,
-                0,
-                page.len() as u32,
-                page,
-            );
+            let (open, in_file) = (&self.async_open[entry], &mut self.async_in_file[entry]);
+            if open == in_file {
+                continue;
+            }
+            let edition = &mut self.async_editions[entry];
+            *edition += 1;
+            let depth = open.len() as u32;
+            self.file.write_in_flight(MAX_LANES + entry, *edition, now, 0, depth, open);
+            in_file.clone_from(open);
         }
-        self.async_in_file.clone_from(&self.async_open);
     }
 
     /// Every span that was open in the last pass, with its depth.
     pub(super) fn open_spans(&self) -> Vec<(OpenSpan, u32)> {
         let recording = self.seen.iter().filter(|seen| seen.view == DrainView::Recording);
         let stacks = recording.flat_map(|seen| stack(seen, seen.track).zip(0..));
-        stacks.chain(self.async_in_file.iter().map(|&span| (span, u32::MAX))).collect()
+        stacks.chain(self.async_in_file.iter().flatten().map(|&span| (span, u32::MAX))).collect()
     }
 }
 

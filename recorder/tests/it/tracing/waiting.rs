@@ -63,6 +63,28 @@ fn a_killed_process_leaves_the_tasks_that_wait() {
     assert_eq!(told.trace.names().get(thread.spans[0].name), Some("accept"));
 }
 
+/// Those that have waited longest are the ones that one wants to see.
+#[test]
+fn tasks_that_were_polled_before_anybody_knew_them_for_tasks_are_listed_later() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let connection = || info_span!("connection");
+        let lasting = |_| Box::pin(std::future::pending().instrument(connection())) as Task;
+        let mut waiting: Vec<Task> = (0..10).map(lasting).collect();
+        let mut poll_all = |times: usize| {
+            for _ in 0..times {
+                waiting.iter_mut().for_each(|task| assert!(poll(task.as_mut()).is_pending()));
+            }
+        };
+        poll_all(3);
+        complete(task(connection()));
+        poll_all(2);
+        killed_now(recorder);
+    });
+    let told = end.run().died_of(libc::SIGKILL).trace();
+    assert_eq!(told.open()[""], (10, vec!["connection".to_owned(); 10]));
+}
+
 #[test]
 fn a_task_that_is_closed_waits_no_more() {
     let end = child(|scene| {
