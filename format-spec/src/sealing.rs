@@ -64,31 +64,14 @@ impl ChunkEncoder {
     /// spans and their depths. The names in the content are not in it: they go
     /// into a names chunk, which is to be written before this one.
     pub fn data(&mut self, content: &RawContent, open: &[(OpenSpan, u32)]) -> Result<&[u8], Error> {
-        self.data_in_parts(content, open, &mut || ())
-    }
-
-    /// [`data`](Self::data), with a call of `pause` before each piece of compression, of which none
-    /// takes long: for who should give way to others meanwhile.
-    pub fn data_in_parts(
-        &mut self,
-        content: &RawContent,
-        open: &[(OpenSpan, u32)],
-        pause: &mut dyn FnMut(),
-    ) -> Result<&[u8], Error> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let parts = scratch.take_apart(content, open);
-        let done = parts.and_then(|parts| self.seal(content, &parts, pause));
+        let done = scratch.take_apart(content, open).and_then(|parts| self.seal(content, &parts));
         self.scratch = scratch;
         done?;
         Ok(&self.out[..self.used])
     }
 
-    fn seal(
-        &mut self,
-        content: &RawContent,
-        parts: &Parts<'_>,
-        pause: &mut dyn FnMut(),
-    ) -> Result<(), Error> {
+    fn seal(&mut self, content: &RawContent, parts: &Parts<'_>) -> Result<(), Error> {
         self.begin();
         for (kind, table, items) in parts.tables {
             self.plan_table(kind, items, table);
@@ -105,7 +88,7 @@ impl ChunkEncoder {
         self.plan_table(kind, items, table);
         self.reserve()?;
         for at in 0..self.directory.len() {
-            self.store(at, parts, pause)?;
+            self.store(at, parts)?;
         }
         self.finish(ChunkHeader {
             sequence: content.sequence,
@@ -118,12 +101,7 @@ impl ChunkEncoder {
         })
     }
 
-    fn store(
-        &mut self,
-        at: usize,
-        parts: &Parts<'_>,
-        pause: &mut dyn FnMut(),
-    ) -> Result<(), Error> {
+    fn store(&mut self, at: usize, parts: &Parts<'_>) -> Result<(), Error> {
         let kind = self.directory[at].kind;
         let mut tables = parts.tables.iter().chain([&parts.long_texts]);
         if let Some((_, table, _)) = tables.find(|table| table.0 == kind) {
@@ -132,13 +110,11 @@ impl ChunkEncoder {
         for (units, _, columns) in parts.units() {
             if let Some(column) = columns.iter().find(|column| column.section == kind) {
                 return self.store_planes(at, units.len(), |byte, plane| {
-                    pause();
                     columns::plane_of_units(units, column.first_byte + byte, plane);
                 });
             }
         }
         self.store_planes(at, parts.residuals.len(), |byte, plane| {
-            pause();
             columns::plane_of_values(parts.residuals, byte, plane);
         })
     }

@@ -4,9 +4,7 @@
 
 #![allow(unsafe_code)] // sched_getattr, sched_setattr
 
-use std::{thread, time::Duration};
-
-use crate::hot::clock;
+use std::time::Duration;
 
 /// Asks for short turns that begin soon after waking (Linux 6.12 and newer:
 /// a shorter slice gives an earlier deadline). Needs no privilege.
@@ -42,29 +40,3 @@ pub(crate) fn take_short_turns(turn: Duration) {
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn take_short_turns(_: Duration) {}
-
-/// Long work in parts, with a pause after each: on a busy machine it may share its core with
-/// a hot thread, and the kernel looks whose turn it is only every few milliseconds. Who sleeps
-/// is put on an idle core, if there is one, when it wakes.
-pub(crate) struct Parts {
-    /// Ticks that a part may take.
-    most: u64,
-    since: u64,
-}
-
-impl Parts {
-    const PAUSE: Duration = Duration::from_micros(20);
-
-    /// The first part begins now.
-    pub(crate) fn of(most: u64) -> Self {
-        Self { most, since: clock::ticks() }
-    }
-
-    /// Sleeps if this part has taken long enough.
-    pub(crate) fn pause_if_due(&mut self) {
-        if clock::ticks().saturating_sub(self.since) >= self.most {
-            thread::sleep(Self::PAUSE);
-            self.since = clock::ticks();
-        }
-    }
-}

@@ -21,8 +21,7 @@ use crate::{
     cold::{
         drain::{ASYNC_ENTRIES, encode_names},
         flight_recorder::{ChunkFacts, RingArea},
-        readings,
-        scheduling::{self, Parts},
+        readings, scheduling,
         shared::{DumpReason, Shared, lock},
         trace_file::{Fate, TraceFile},
     },
@@ -52,11 +51,6 @@ const LOOK_ROUND: Duration = Duration::from_secs(1);
 const READINGS_A_PEAK: u32 = 10;
 /// Pause before writing again what could not be written.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
-/// How long it works at a time while it is not behind: a slot takes a third of a millisecond,
-/// which is long for a hot thread that has to wait for its core.
-const PART: Duration = Duration::from_micros(50);
-/// Full slots from which on it is behind.
-const BEHIND: usize = 3;
 /// Names in one chunk; even the longest keep below the format's limits.
 const NAMES_AT_ONCE: usize = 16_384;
 pub(crate) struct Sealer {
@@ -163,7 +157,9 @@ impl Sealer {
     ///
     /// All on this thread, where a write past the file-size limit is an error code.
     pub(crate) fn run(mut self) -> Option<(PathBuf, Vitals)> {
-        scheduling::take_short_turns(PART * 2);
+        // A slot takes it a third of a millisecond. Where that is on the core of a hot thread,
+        // it is better done in parts.
+        scheduling::take_short_turns(Duration::from_micros(100));
         while !self.shared.stop_sealer.load(Ordering::Acquire) {
             let sealed = self.seal_all();
             self.look_round();
@@ -216,7 +212,6 @@ impl Sealer {
 
     /// One slot becomes one chunk; SPEC 7.1 has the steps and what a death after each leaves.
     fn seal(&mut self, file: &TraceFile, slot: usize) -> io::Result<()> {
-        let mut parts = Parts::of(self.shared.ticks(PART));
         // Before this chunk makes the file as long again as it should be.
         self.check_file();
         let mut content = std::mem::take(&mut self.content);
@@ -227,7 +222,7 @@ impl Sealer {
             if content.units_unreadable > 0 {
                 self.shared.note(Problem::SlotDamaged(content.units_unreadable));
             }
-            self.store(file, &content, &mut parts)
+            self.store(file, &content)
         } else {
             // The drain has marked it as full; only a truncation can have undone that.
             last_words::note_truncation();
@@ -245,12 +240,7 @@ impl Sealer {
         Ok(())
     }
 
-    fn store(
-        &mut self,
-        file: &TraceFile,
-        content: &RawContent,
-        parts: &mut Parts,
-    ) -> io::Result<()> {
+    fn store(&mut self, file: &TraceFile, content: &RawContent) -> io::Result<()> {
         // Not again when only what follows has to be written again.
         if !content.names.is_empty() && self.names_written_of != content.sequence {
             self.names_sequence += 1;
@@ -262,12 +252,7 @@ impl Sealer {
             self.names_written_of = content.sequence;
             crate::crash_point("names-written");
         }
-        let chunk = self.encoder.data_in_parts(content, &[], &mut || {
-            if file.full_slots() < BEHIND {
-                parts.pause_if_due();
-            }
-        });
-        let chunk = chunk.map_err(io::Error::other)?;
+        let chunk = self.encoder.data(content, &[]).map_err(io::Error::other)?;
         match &mut self.ring {
             None => self.log.append(chunk, &self.shared),
             Some(ring) => {
