@@ -152,14 +152,13 @@ pub fn end_span<const N: usize>(
     with_links(request, |links| span.close_wide(&fields[..count], links));
 }
 
-/// Whether work of devices is recorded.
+/// Whether the latency of each kernel matters more than throughput.
 static GPU_LATENCY: AtomicBool = AtomicBool::new(true);
 
-/// Whether the recording wants to know how long a device's work took
-/// (`RINGSCOPE_GPU_LATENCY`). Ask before measuring that at a cost, such as a wait for the
-/// device after every kernel; what is recorded regardless is dropped. The profilers in `gpu`
-/// wait for nothing and record either way; with it, they may give each kernel a command buffer
-/// of its own.
+/// Whether exact times of each kernel are worth some throughput (`RINGSCOPE_GPU_LATENCY`). It
+/// chooses how work is put together: the stream of the profiler for Metal gives each
+/// kernel a command buffer of its own, or lets kernels share one. Ask it before doing the like,
+/// such as a wait for the device after every kernel. What is recorded is recorded either way.
 pub fn gpu_latency() -> bool {
     GPU_LATENCY.load(Ordering::Relaxed)
 }
@@ -188,9 +187,6 @@ pub(crate) fn record_work<const N: usize>(
     keys: &'static CallSite,
     values: [Option<Value<'_>>; N],
 ) {
-    if work.queue.is_some() && !gpu_latency() {
-        return count_skip(SkipCause::SwitchedOff);
-    }
     let Some((lane, name)) = admitted(work.name) else { return };
     keys.intern_keys();
     let took = clock::in_ticks(work.took);
