@@ -81,7 +81,8 @@ pub(crate) fn record_work<const N: usize>(
     _: DeviceWork,
     _: &'static CallSite,
     _: [Option<Value<'_>>; N],
-) {
+) -> u32 {
+    0
 }
 
 #[cfg(feature = "gpu")]
