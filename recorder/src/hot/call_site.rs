@@ -199,6 +199,12 @@ impl CallSite {
         self.name
     }
 
+    /// The number of its name; 0 until it has run once.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn name_id(&self) -> u32 {
+        self.name_id.load(Relaxed)
+    }
+
     #[inline(always)]
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Relaxed)

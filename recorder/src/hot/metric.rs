@@ -284,22 +284,31 @@ pub(crate) struct AdmittedWork {
     pub(crate) start: u64,
     pub(crate) took: u64,
     pub(crate) link: u32,
+    /// That of the launch: the work is recorded by whoever learns of its end.
+    pub(crate) request: u128,
 }
 
-/// Records work that was admitted, unless the recording has ended since.
+/// The number of a site's name, whatever rules say of it: for work that was admitted under
+/// another. `None` if it has none.
+#[cfg(feature = "gpu")]
+pub(crate) fn name_of(site: &'static CallSite) -> Option<u32> {
+    Some(site.name_id()).filter(|&id| id != 0)
+}
+
+/// Records work that was admitted, unless the recording has ended since: whether it did.
 #[cfg(feature = "gpu")]
 pub(crate) fn record_admitted<const N: usize>(
     work: AdmittedWork,
     keys: &'static CallSite,
     values: [Option<Value<'_>>; N],
-) {
+) -> bool {
     if !is_on(work.site) {
-        return;
+        return false;
     }
     let lane = ring_pool::current();
     // SAFETY: a lane that is not null lives for ever.
     let lane = if lane.is_null() { ring_pool::attach() } else { Some(unsafe { &*lane }) };
-    let Some(lane) = lane else { return };
+    let Some(lane) = lane else { return false };
     keys.intern_keys();
     let record = Record {
         start: work.start,
@@ -313,7 +322,8 @@ pub(crate) fn record_admitted<const N: usize>(
         shape: Record::shape_of(0, ValueType::None),
     };
     let (fields, count) = keyed(keys, values);
-    with_links(current_request(), |links| lane.push_wide(record, &fields[..count], links));
+    with_links(work.request, |links| lane.push_wide(record, &fields[..count], links));
+    true
 }
 
 /// A number that ties a launch to the work that it caused; never 0, nor [`SKIPPED`].

@@ -19,18 +19,18 @@ use crate::{
 
 static BACKEND: Name = Name::new("made up");
 
-fn submissions(most: usize) -> Arc<Submissions> {
+pub(super) fn submissions(most: usize) -> Arc<Submissions> {
     Submissions::new(DeviceQueue::named("GPU 0 queue 0"), &BACKEND, most)
 }
 
-fn scope(name: &str, sampled: Option<u32>) -> Scope {
+pub(super) fn scope(name: &str, sampled: Option<u32>) -> Scope {
     let launched = Launch::begin(KernelName::from(name)).end().expect("something records");
     let sampled = sampled.map(|first| (first, TimingSource::PassBoundary));
     Scope { launched, work: Work::Kernel, sampled }
 }
 
 /// One command buffer of these kernels, each with two samples; its number and when it was submitted.
-fn submit(submissions: &Arc<Submissions>, names: &[&str]) -> (u64, u64) {
+pub(super) fn submit(submissions: &Arc<Submissions>, names: &[&str]) -> (u64, u64) {
     let mut batch = submissions.begin().expect("there is room");
     for (at, name) in names.iter().enumerate() {
         batch.push(scope(name, Some(at as u32 * 2)));
@@ -45,7 +45,7 @@ fn at(device: u64) -> Option<Moment> {
     Some(Moment { tick: device * 2, error: 4 })
 }
 
-fn complete(submissions: &Submissions, id: u64, done: u64, samples: &[u64]) {
+pub(super) fn complete(submissions: &Submissions, id: u64, done: u64, samples: &[u64]) {
     let completion = Completion { done, samples, whole: None };
     submissions.complete(id, &completion, DeviceCounter::FULL, at);
 }
@@ -64,7 +64,7 @@ fn ticks(event: &Event, key: &str) -> u64 {
     }
 }
 
-fn kernels(told: &Told) -> Vec<&Event> {
+pub(super) fn kernels(told: &Told) -> Vec<&Event> {
     told.events.iter().filter(|event| event.kind == Kind::KERNEL).collect()
 }
 
