@@ -6,7 +6,7 @@
 //! through the same code, with or without faults.
 
 use super::{
-    clock_bounds::{Bracket, ClockBounds},
+    clock_bounds::{Bracket, ClockBounds, Narrowed},
     clock_map::{Moment, Pair},
     counter::DeviceCounter,
     sample::Sample,
@@ -51,37 +51,38 @@ impl LearnedClock {
     /// is not believed of them is left out.
     pub fn learn(&mut self, submitted: u64, done: u64, samples: &[u64]) {
         self.note_run(submitted, done, samples, Vec::new);
-        self.narrow(submitted, done, samples);
+        self.learn_or_doubt(submitted, done, samples);
     }
 
     /// The device was seen at this tick to be done with a command buffer that sampled this:
-    /// learns from it, and records its scopes.
+    /// learns from it, and records its scopes. What it sampled are no times if it contradicts all
+    /// that was learned: it may be what an earlier command buffer left there.
     pub fn complete(&mut self, submissions: &Submissions, id: u64, done: u64, samples: &[u64]) {
+        let mut is_doubted = false;
         if let Some(submitted) = submissions.submitted_at(id) {
             let scopes = || submissions.scopes(id).iter().map(LoggedScope::from).collect();
             self.note_run(submitted, done, samples, scopes);
-            self.narrow(submitted, done, samples);
+            is_doubted = self.learn_or_doubt(submitted, done, samples);
         }
         let completion = Completion { done, samples, whole: None };
-        submissions.complete(id, &completion, self.counter, |device| self.at(device));
+        let at = |device| self.at(device).filter(|_| !is_doubted);
+        submissions.complete(id, &completion, self.counter, at);
     }
 
-    fn narrow(&mut self, submitted: u64, done: u64, samples: &[u64]) {
+    /// Learns from samples; returns whether they are doubted.
+    fn learn_or_doubt(&mut self, submitted: u64, done: u64, samples: &[u64]) -> bool {
         let counter = self.counter;
         let is_before = |a: u64, b: u64| counter.between(a, b) > 0;
         let pairs = samples.chunks_exact(2).map(|pair| Sample { start: pair[0], end: pair[1] });
         let mut believed = pairs.filter_map(|sample| sample.believed(counter).ok());
-        let Some(first) = believed.next() else { return };
+        let Some(first) = believed.next() else { return false };
         let whole = believed.fold(first, |whole, next| Sample {
             start: if is_before(next.start, whole.start) { next.start } else { whole.start },
             end: if is_before(whole.end, next.end) { next.end } else { whole.end },
         });
-        self.bounds.narrow(Bracket {
-            not_before: submitted,
-            start: whole.start,
-            end: whole.end,
-            not_after: done,
-        });
+        let Sample { start, end } = whole;
+        let bracket = Bracket { not_before: submitted, start, end, not_after: done };
+        self.bounds.narrow(bracket) == Narrowed::Doubted
     }
 
     /// When the counter said this; `None` before anything was learned.
