@@ -10,6 +10,8 @@
 //!
 //! - **Out of order:** numbers are looked up; order does not matter.
 //! - **Never submitted:** the batch, or [`Submissions::never_submitted`], gives it back.
+//! - **Submitted, but nobody tells of its end:** [`Submissions::not_observed`] counts it, and the trace
+//!   says so, since it runs all the same.
 //! - **Twice, or after the end:** the second time nothing is found; it is counted.
 //! - **Never completed, device lost:** what is in flight at the [`close`](Submissions::close), or
 //!   when the [device is lost](Submissions::lose_device), is counted, and the trace says so.
@@ -224,6 +226,13 @@ impl Submissions {
         let mut state = self.lock();
         let Some(entered) = state.entered.remove(&id) else { return };
         add(&self.counts.never_submitted, entered.scopes.len());
+    }
+
+    /// It was submitted, or may have been, and nobody will tell when it is done.
+    pub fn not_observed(&self, id: u64) {
+        let Some(entered) = self.lock().entered.remove(&id) else { return };
+        add(&self.counts.not_observed, entered.scopes.len());
+        self.say_untimed(entered.scopes.len(), "not observed");
     }
 
     /// Work was encoded in a command buffer that [`begin`](Self::begin) had returned none for:

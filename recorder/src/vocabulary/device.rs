@@ -51,8 +51,9 @@ metric_kind! {
 }
 
 metric_kind! {
-    /// Work of a device of which no time is known: it failed, its device was lost, or it
-    /// had not completed when its profiler ended.
+    /// Work of a device of which no time is known: it failed, its device was lost, it
+    /// had not completed when its profiler ended, nobody told of its end, or too much was in
+    /// flight to profile it.
     pub struct KernelUntimed<'a> = "kernel.untimed" {
         /// Which device, or queue of one.
         device: Label<'a> = "device",

@@ -34,7 +34,8 @@ fn is_accounted_for(scene: &Scene, profiler: &GpuProfiler) {
     assert!(profiler.flush(MINUTE), "nothing stays in flight: {}", profiler.report());
     assert!(begun.elapsed() < MINUTE / 2);
     let report = profiler.report();
-    let known = report.recorded + report.device_lost + report.failed + report.never_submitted;
+    let untold = report.never_submitted + report.not_observed;
+    let known = report.recorded + report.device_lost + report.failed + untold;
     assert_eq!(known, 1 + IN_FLIGHT, "{report}");
     scene.say("recorded", report.recorded);
     scene.say("untimed", report.untimed());
@@ -65,7 +66,7 @@ fn a_device_that_is_destroyed_unannounced_leaves_nothing_unaccounted_for() {
         profiler.submit([encoder.finish()]);
         assert!(profiler.flush(MINUTE));
         let after = profiler.report();
-        let lost = after.device_lost + after.never_submitted;
+        let lost = after.device_lost + after.never_submitted + after.not_observed;
         assert_eq!((after.recorded + lost, after.in_flight), (2 + IN_FLIGHT, 0), "{after}");
         scene.say("recorded", after.recorded);
         scene.say("untimed", after.untimed());
@@ -235,12 +236,18 @@ fn a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program() {
         assert!(profiler.flush(Duration::MAX));
         let report = profiler.finish(Duration::MAX);
         let _ = std::panic::take_hook();
-        assert_eq!(report.recorded + report.never_submitted, 4, "{report}");
+        assert_eq!(report.recorded + report.not_observed, 4, "all of it ran: {report}");
+        scene.say("untimed", report.untimed());
         assert_eq!(report.device_lost, 0, "{report}");
         recorder.finish().unwrap();
     });
     let end = end.run().succeeded();
-    end.had("gpu", "a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program");
+    if end.had("gpu", "a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program") {
+        let told = end.trace();
+        let untimed = told.named("kernel.untimed");
+        let count: u64 = untimed.iter().map(|event| event.number("count")).sum();
+        assert_eq!(count, end.number("untimed"), "the trace says so");
+    }
 }
 
 /// Threads of this process that belong to a profiler.
