@@ -250,6 +250,45 @@ fn a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program() {
     }
 }
 
+#[test]
+fn work_whose_callback_goes_down_with_anothers_panic_is_not_observed() {
+    let end = child(|scene| {
+        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
+        let recorder = scene.builder().start().unwrap();
+        let profiler = GpuProfiler::builder(&device, &queue).polling(Polling::Caller).start();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let mapped_at_creation = false;
+        let own = wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation };
+        let own = device.create_buffer(&own);
+        let mut profiled = profiler.encoder("step");
+        (0..2).for_each(|_| encode(&mut profiled, &work, &work.kernels[0], 20));
+        // In one submission, so that both are due in the same poll, this one first.
+        let mut before = device.create_command_encoder(&Default::default());
+        before.clear_buffer(&own, 0, None);
+        before.map_buffer_on_submit(&own, wgpu::MapMode::Read, .., |_| {
+            std::panic::resume_unwind(Box::new("as asked"));
+        });
+        queue.submit([before.finish(), profiled.finish().into_inner()]);
+        assert!(profiler.flush(MINUTE));
+        let report = profiler.report();
+        assert_eq!((report.not_observed, report.never_submitted), (2, 0), "{report}");
+        assert_eq!((report.recorded, report.untimed()), (0, 2), "{report}");
+        // Those that follow are seen.
+        let mut next = profiler.encoder("next");
+        encode(&mut next, &work, &work.kernels[0], 1);
+        profiler.submit([next.finish()]);
+        assert_eq!(profiler.finish(MINUTE).recorded, 1);
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    if !end.had("gpu", "work_whose_callback_goes_down_with_anothers_panic_is_not_observed") {
+        return;
+    }
+    let told = end.trace();
+    assert_eq!(told.only("kernel.untimed").number("count"), 2);
+    assert_eq!(device_work(&told).len(), 1);
+}
+
 /// Threads of this process that belong to a profiler.
 fn helpers() -> Option<usize> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
