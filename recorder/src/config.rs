@@ -264,8 +264,10 @@ impl Builder {
         self
     }
 
-    /// Whether work of devices is recorded, which may be dear to measure:
-    /// [`gpu_latency`](crate::gpu_latency) tells those who would measure it. Default: yes.
+    /// Whether exact times of each kernel are worth some throughput: each has a command
+    /// buffer of its own then, where otherwise kernels of a stream share them (Metal). Work of devices
+    /// is recorded either way. [`gpu_latency`](crate::gpu_latency) tells programs that put
+    /// command buffers together themselves. Default: yes.
     pub fn gpu_latency(mut self, yes: bool) -> Self {
         self.config.gpu_latency = yes;
         self

@@ -14,8 +14,10 @@
 //! never better than the shortest way from submission to work or from its end to whoever looks.
 //!
 //! **Limits.** A bracket that cannot be true, because the device worked for longer than there was
-//! time, teaches nothing. One that contradicts the bounds, as after a reset of the device or a sleep of
-//! the machine, begins anew and is counted.
+//! time, teaches nothing. One that contradicts the bounds is doubted: samples that an earlier command buffer
+//! left behind look the same as a reset of the device or a sleep of the machine. It is kept aside,
+//! and only when the next one that contradicts the bounds agrees with it, and so is no copy of it,
+//! do the two begin anew, which is counted.
 
 use super::{
     clock_map::{DRIFT, Moment, Pair},
@@ -35,6 +37,20 @@ pub struct Bracket {
     pub not_after: u64,
 }
 
+/// What came of a bracket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what is doubted has no times"]
+pub enum Narrowed {
+    /// It is taken into account.
+    Taken,
+    /// It cannot be: its ends are not in order, or it took longer than there was time for it,
+    /// by more than the clocks may run apart.
+    Impossible,
+    /// It contradicts those before it, and nothing speaks for it yet: the readings in it are
+    /// perhaps not those of this work.
+    Doubted,
+}
+
 /// The host's tick at one reading of the device's counter.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
@@ -51,6 +67,8 @@ pub struct ClockBounds {
     /// Ticks of the host for one of the device.
     rate: f64,
     anchor: Option<Anchor>,
+    /// What the last bracket that contradicted it would have it be, until another contradicts that.
+    candidate: Option<Anchor>,
     jumps: u32,
 }
 
@@ -58,7 +76,7 @@ impl ClockBounds {
     /// One that maps nothing yet. `rate` is how many ticks of the host go into one of
     /// the device.
     pub fn new(counter: DeviceCounter, rate: f64) -> Self {
-        Self { counter, rate, anchor: None, jumps: 0 }
+        Self { counter, rate, anchor: None, candidate: None, jumps: 0 }
     }
 
     /// A rate that is known better by now.
@@ -66,14 +84,12 @@ impl ClockBounds {
         self.rate = rate;
     }
 
-    /// Takes into account what is known of some work. Returns false if it cannot
-    /// be: its ends are not in order, or it took longer than there was time for it, by
-    /// more than the clocks may run apart.
-    pub fn narrow(&mut self, bracket: Bracket) -> bool {
+    /// Takes into account what is known of some work, if that can be.
+    pub fn narrow(&mut self, bracket: Bracket) -> Narrowed {
         let took = self.counter.between(bracket.start, bracket.end);
         let (low, high) = (bracket.not_before as i64, bracket.not_after as i64);
         if took < 0 || high < low {
-            return false;
+            return Narrowed::Impossible;
         }
         // Both for the moment at which it began.
         let mut high = high.saturating_sub(self.in_ticks(took));
@@ -82,29 +98,43 @@ impl ClockBounds {
             high = high.saturating_add(self.drift(took));
         }
         if high < low {
-            return false;
+            return Narrowed::Impossible;
         }
+        let alone = Anchor { device: bracket.start, low, high, taken: low.midpoint(high) };
         let Some(anchor) = self.anchor else {
-            self.begin(bracket.start, low, high);
-            return true;
+            self.anchor = Some(alone);
+            return Narrowed::Taken;
         };
-        let moved = self.counter.between(anchor.device, bracket.start);
+        let candidate = self.candidate.take();
+        if let Some(narrower) = self.narrower(anchor, alone) {
+            self.anchor = Some(narrower);
+            // A bracket that leaves much open may agree with both.
+            self.candidate = candidate.filter(|it| self.narrower(*it, alone).is_some());
+            return Narrowed::Taken;
+        }
+        // The same readings twice are one and the same witness.
+        let other = candidate.filter(|candidate| candidate.device != alone.device);
+        if let Some(agreed) = other.and_then(|candidate| self.narrower(candidate, alone)) {
+            self.jumps += 1;
+            self.anchor = Some(agreed);
+            return Narrowed::Taken;
+        }
+        self.candidate = Some(alone);
+        Narrowed::Doubted
+    }
+
+    /// What an anchor and a later bracket leave together; `None` if they contradict each other.
+    fn narrower(&self, anchor: Anchor, bracket: Anchor) -> Option<Anchor> {
+        let moved = self.counter.between(anchor.device, bracket.device);
         let (distance, slack) = (self.in_ticks(moved), self.drift(moved));
         let aged_low = anchor.low.saturating_add(distance).saturating_sub(slack);
         let aged_high = anchor.high.saturating_add(distance).saturating_add(slack);
-        if low > aged_high || high < aged_low {
-            self.jumps += 1;
-            self.begin(bracket.start, low, high);
-            return true;
+        if bracket.low > aged_high || bracket.high < aged_low {
+            return None;
         }
-        let (low, high) = (low.max(aged_low), high.min(aged_high));
+        let (low, high) = (bracket.low.max(aged_low), bracket.high.min(aged_high));
         let taken = anchor.taken.saturating_add(distance).clamp(low, high);
-        self.anchor = Some(Anchor { device: bracket.start, low, high, taken });
-        true
-    }
-
-    fn begin(&mut self, device: u64, low: i64, high: i64) {
-        self.anchor = Some(Anchor { device, low, high, taken: low.midpoint(high) });
+        Some(Anchor { device: bracket.device, low, high, taken })
     }
 
     /// When the counter said this; `None` before the first bracket.
@@ -124,7 +154,7 @@ impl ClockBounds {
         Some(Pair { before: anchor.low as u64, after: anchor.high as u64, device: anchor.device })
     }
 
-    /// How often a bracket contradicted the ones before it.
+    /// How often brackets that agreed contradicted the ones before them.
     pub fn jumps(&self) -> u32 {
         self.jumps
     }
@@ -149,8 +179,14 @@ mod tests {
     /// A device that counts nanoseconds, on a host of 3 GHz.
     fn bounds(brackets: &[Bracket]) -> ClockBounds {
         let mut bounds = ClockBounds::new(DeviceCounter::FULL, 3.0);
-        assert!(brackets.iter().all(|&bracket| bounds.narrow(bracket)));
+        assert!(brackets.iter().all(|&bracket| bounds.takes(bracket)));
         bounds
+    }
+
+    impl ClockBounds {
+        fn takes(&mut self, bracket: Bracket) -> bool {
+            self.narrow(bracket) == Narrowed::Taken
+        }
     }
 
     #[test]
@@ -177,7 +213,7 @@ mod tests {
     fn what_was_mapped_stays_put_while_nothing_contradicts_it() {
         let mut bounds = bounds(&[bracket(106_000, 2_000, 2_000, 106_200)]);
         let before = bounds.at(2_500).unwrap();
-        assert!(bounds.narrow(bracket(107_000, 2_500, 2_600, 108_000)));
+        assert!(bounds.takes(bracket(107_000, 2_500, 2_600, 108_000)));
         assert_eq!(bounds.at(2_500).map(|it| it.tick), Some(before.tick));
     }
 
@@ -191,7 +227,7 @@ mod tests {
             let (wait, late) = ((n * 7_919) % 50_000, (n * 104_729) % 90_000);
             let not_before = at_host - wait - 300;
             let not_after = at_host + 30_000 + late + 600;
-            assert!(bounds.narrow(bracket(not_before, device, device + 10_000, not_after)));
+            assert!(bounds.takes(bracket(not_before, device, device + 10_000, not_after)));
             let (start, end) = (bounds.at(device).unwrap(), bounds.at(device + 10_000).unwrap());
             assert!(not_before <= start.tick && end.tick <= not_after, "{n}: {start:?} {end:?}");
             if n > 100 {
@@ -206,26 +242,59 @@ mod tests {
     #[test]
     fn a_device_that_was_reset_begins_anew_and_is_counted() {
         let mut bounds = bounds(&[bracket(1_000_000, 500_000, 500_100, 1_000_900)]);
-        assert!(bounds.narrow(bracket(2_000_000, 40, 140, 2_000_400)));
+        let before = bounds.at(40);
+        assert_eq!(bounds.narrow(bracket(2_000_000, 40, 140, 2_000_400)), Narrowed::Doubted);
+        assert_eq!((bounds.jumps(), bounds.at(40)), (0, before), "one alone is not believed");
+        assert!(bounds.takes(bracket(2_000_300, 140, 240, 2_000_900)));
         assert_eq!((bounds.jumps(), bounds.at(40).map(|it| it.tick)), (1, Some(2_000_050)));
+    }
+
+    #[test]
+    fn readings_that_an_earlier_work_left_behind_do_not_move_the_clock() {
+        // The truth is: tick = 3 x device.
+        let true_one = |device: u64| bracket(device * 3 - 60, device, device + 10, device * 3 + 90);
+        let mut bounds = bounds(&[true_one(1_000), true_one(2_000)]);
+        let before = bounds.at(2_000);
+        for later in [3_000_u64, 3_100, 5_000] {
+            let left = Bracket { start: 1_000, end: 1_010, ..true_one(later) };
+            assert_eq!(bounds.narrow(left), Narrowed::Doubted, "{later}");
+        }
+        // Those of two command buffers that are in flight together agree, being the same.
+        let left = Bracket { not_before: 8_000, start: 1_000, end: 1_010, not_after: 18_000 };
+        assert_eq!(bounds.narrow(left), Narrowed::Doubted);
+        assert_eq!(bounds.narrow(left), Narrowed::Doubted);
+        assert_eq!((bounds.at(2_000), bounds.jumps()), (before, 0));
+        assert!(bounds.takes(true_one(6_000)));
+        assert_eq!(bounds.jumps(), 0);
+    }
+
+    #[test]
+    fn a_bracket_that_leaves_much_open_does_not_hide_a_jump() {
+        let mut bounds = bounds(&[bracket(30_000, 10_000, 10_000, 30_020)]);
+        // From here on the device is 1,000 of the host's ticks late.
+        assert_eq!(bounds.narrow(bracket(61_000, 20_000, 20_000, 61_020)), Narrowed::Doubted);
+        assert!(bounds.takes(bracket(80_000, 30_000, 30_000, 100_000)), "agrees with both");
+        assert!(bounds.takes(bracket(121_000, 40_000, 40_000, 121_020)));
+        assert_eq!(bounds.jumps(), 1);
+        assert!(bounds.at(40_000).unwrap().tick.abs_diff(121_010) <= 10);
     }
 
     #[test]
     fn a_counter_that_begins_again_goes_on() {
         let mut bounds = ClockBounds::new(DeviceCounter::of_bits(32), 1.0);
         let top = 1_u64 << 32;
-        assert!(bounds.narrow(bracket(10_000, top - 100, top - 50, 10_060)));
-        assert!(bounds.narrow(bracket(10_190, 100, 150, 10_270)));
+        assert!(bounds.takes(bracket(10_000, top - 100, top - 50, 10_060)));
+        assert!(bounds.takes(bracket(10_190, 100, 150, 10_270)));
         assert_eq!(bounds.jumps(), 0);
         assert!(bounds.at(100).unwrap().tick.abs_diff(10_205) <= 15);
-        assert!(bounds.narrow(bracket(10_300, top - 1, 200, 10_900)), "work across the end");
+        assert!(bounds.takes(bracket(10_050, top - 1, 200, 10_900)), "work across the end");
     }
 
     #[test]
     fn brackets_that_cannot_be_are_refused() {
         let mut bounds = bounds(&[]);
-        assert!(!bounds.narrow(bracket(10, 200, 100, 20)));
-        assert!(!bounds.narrow(bracket(20, 100, 200, 10)));
+        assert!(!bounds.takes(bracket(10, 200, 100, 20)));
+        assert!(!bounds.takes(bracket(20, 100, 200, 10)));
         assert_eq!(bounds.at(100), None);
     }
 
@@ -233,12 +302,12 @@ mod tests {
     fn work_that_took_longer_than_there_was_time_teaches_nothing() {
         // 100,000 ns are 300,000 ticks, give or take 60.
         let mut bounds = bounds(&[]);
-        assert!(!bounds.narrow(bracket(1_000_000, 5_000, 105_000, 1_299_939)));
+        assert!(!bounds.takes(bracket(1_000_000, 5_000, 105_000, 1_299_939)));
         assert_eq!(bounds.at(5_000), None);
-        assert!(bounds.narrow(bracket(1_000_000, 5_000, 105_000, 1_299_950)), "clocks run apart");
+        assert!(bounds.takes(bracket(1_000_000, 5_000, 105_000, 1_299_950)), "clocks run apart");
         assert_eq!(bounds.at(5_000), Some(Moment { tick: 1_000_005, error: 5 }));
         let before = bounds.at(9_000);
-        assert!(!bounds.narrow(bracket(1_400_000, 200_000, 900_000, 1_400_100)));
+        assert!(!bounds.takes(bracket(1_400_000, 200_000, 900_000, 1_400_100)));
         assert_eq!((bounds.at(9_000), bounds.jumps()), (before, 0));
     }
 
@@ -248,8 +317,9 @@ mod tests {
         let far = 1_u64 << 62;
         assert_eq!(bounds.at(5 + far).map(|it| it.tick), Some(i64::MAX as u64));
         assert!(bounds.at(5_u64.wrapping_sub(far)).is_some());
-        assert!(bounds.narrow(bracket(3_000, far, far, i64::MAX as u64)));
-        assert!(bounds.narrow(bracket(0, 5, 5, 9_000)));
+        for no_time in [bracket(3_000, far, far, i64::MAX as u64), bracket(0, 5, 5, 9_000)] {
+            assert_ne!(bounds.narrow(no_time), Narrowed::Impossible);
+        }
         assert!(bounds.at(far).is_some() && bounds.at(u64::MAX / 2).is_some());
     }
 }

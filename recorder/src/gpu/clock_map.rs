@@ -71,7 +71,8 @@ impl ClockMap {
     }
 
     /// Adds a pair, which is later than those before. Returns false if it cannot be: the host's
-    /// ticks are not in order, or neither clock has moved.
+    /// ticks are not in order, neither clock has moved, or the device's went back between
+    /// readings that overlap, which says no more than that they were taken at once.
     pub fn add(&mut self, pair: Pair) -> bool {
         self.put(pair, false)
     }
@@ -95,6 +96,10 @@ impl ClockMap {
         }
         let moved = self.counter.between(last.device, pair.device);
         if moved == 0 {
+            return false;
+        }
+        if moved < 0 && pair.before <= last.after {
+            // Two threads read the clocks at once: which of them came first is not known.
             return false;
         }
         if moved < 0 {
@@ -263,6 +268,20 @@ mod tests {
         assert!(!map.add(pair(2_000, 10, 1)), "the device has not moved");
         assert!(!map.add(Pair { before: 3_000, after: 2_990, device: 5 }), "ticks run backwards");
         assert_eq!(map.last(), Some(pair(1_000, 10, 1)));
+    }
+
+    #[test]
+    fn pairs_that_two_threads_read_at_once_are_no_reset() {
+        let pairs = [pair(1_000, 10, 300), pair(4_000, 10, 1_300)];
+        let mut map = map(DeviceCounter::FULL, &pairs);
+        let before = map.at(800);
+        // A tick later on the host, one earlier on the device.
+        for at_once in [pair(4_001, 10, 1_299), pair(4_004, 2, 1_298)] {
+            assert!(!map.add(at_once) && !map.replace_last(at_once), "{at_once:?}");
+        }
+        assert_eq!((map.jumps(), map.at(800)), (0, before));
+        assert!(map.add(pair(4_100, 10, 20)), "apart from each other it is one");
+        assert_eq!(map.jumps(), 1);
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! backend and nothing here asks a device, so that a [`SampleLog`] of a real run can be replayed
 //! through the same code, with or without faults.
 
+use std::mem::discriminant;
+
 use super::{
-    clock_bounds::{Bracket, ClockBounds},
+    clock_bounds::{Bracket, ClockBounds, Narrowed},
     clock_map::{Moment, Pair},
     counter::DeviceCounter,
     sample::Sample,
@@ -30,6 +32,8 @@ struct Log {
     /// Command buffers that are kept at most.
     most: usize,
     kept: usize,
+    /// How many entries there were when the last of these was kept.
+    full_at: usize,
     log: SampleLog,
 }
 
@@ -51,37 +55,38 @@ impl LearnedClock {
     /// is not believed of them is left out.
     pub fn learn(&mut self, submitted: u64, done: u64, samples: &[u64]) {
         self.note_run(submitted, done, samples, Vec::new);
-        self.narrow(submitted, done, samples);
+        self.learn_or_doubt(submitted, done, samples);
     }
 
     /// The device was seen at this tick to be done with a command buffer that sampled this:
-    /// learns from it, and records its scopes.
+    /// learns from it, and records its scopes. What it sampled are no times if it contradicts all
+    /// that was learned: it may be what an earlier command buffer left there.
     pub fn complete(&mut self, submissions: &Submissions, id: u64, done: u64, samples: &[u64]) {
+        let mut is_doubted = false;
         if let Some(submitted) = submissions.submitted_at(id) {
             let scopes = || submissions.scopes(id).iter().map(LoggedScope::from).collect();
             self.note_run(submitted, done, samples, scopes);
-            self.narrow(submitted, done, samples);
+            is_doubted = self.learn_or_doubt(submitted, done, samples);
         }
         let completion = Completion { done, samples, whole: None };
-        submissions.complete(id, &completion, self.counter, |device| self.at(device));
+        let at = |device| self.at(device).filter(|_| !is_doubted);
+        submissions.complete(id, &completion, self.counter, at);
     }
 
-    fn narrow(&mut self, submitted: u64, done: u64, samples: &[u64]) {
+    /// Learns from samples; returns whether they are doubted.
+    fn learn_or_doubt(&mut self, submitted: u64, done: u64, samples: &[u64]) -> bool {
         let counter = self.counter;
         let is_before = |a: u64, b: u64| counter.between(a, b) > 0;
         let pairs = samples.chunks_exact(2).map(|pair| Sample { start: pair[0], end: pair[1] });
         let mut believed = pairs.filter_map(|sample| sample.believed(counter).ok());
-        let Some(first) = believed.next() else { return };
+        let Some(first) = believed.next() else { return false };
         let whole = believed.fold(first, |whole, next| Sample {
             start: if is_before(next.start, whole.start) { next.start } else { whole.start },
             end: if is_before(whole.end, next.end) { next.end } else { whole.end },
         });
-        self.bounds.narrow(Bracket {
-            not_before: submitted,
-            start: whole.start,
-            end: whole.end,
-            not_after: done,
-        });
+        let Sample { start, end } = whole;
+        let bracket = Bracket { not_before: submitted, start, end, not_after: done };
+        self.bounds.narrow(bracket) == Narrowed::Doubted
     }
 
     /// When the counter said this; `None` before anything was learned.
@@ -115,7 +120,7 @@ impl LearnedClock {
             entries: Vec::new(),
             left_out: 0,
         };
-        self.log = Some(Log { most, kept: 0, log });
+        self.log = Some(Log { most, kept: 0, full_at: 0, log });
     }
 
     /// What was kept, if that was asked for.
@@ -123,11 +128,19 @@ impl LearnedClock {
         self.log.as_ref().map(|log| &log.log)
     }
 
-    /// Notes something in the log that is no command buffer.
+    /// Notes something in the log that is no command buffer. Behind the last command buffer that is
+    /// kept there is only the newest of each kind: however long a run is, its log is not.
     pub fn note(&mut self, entry: Entry) {
-        if let Some(log) = &mut self.log {
-            log.log.entries.push(entry);
+        let Some(log) = &mut self.log else { return };
+        let entries = &mut log.log.entries;
+        if log.kept == log.most {
+            let mut at = 0;
+            entries.retain(|other| {
+                at += 1;
+                at <= log.full_at || discriminant(other) != discriminant(&entry)
+            });
         }
+        entries.push(entry);
     }
 
     fn note_run(
@@ -145,6 +158,7 @@ impl LearnedClock {
         log.kept += 1;
         let samples = samples.to_vec();
         log.log.entries.push(Entry::Ran(Ran { submitted, done, samples, scopes: scopes() }));
+        log.full_at = log.log.entries.len();
     }
 }
 
@@ -191,5 +205,27 @@ mod tests {
         };
         assert_eq!(log.entries, [ran(1), ran(2), Entry::Rate(3.5)], "as it came");
         assert_eq!((log.left_out, log.counter_bits, log.tick_ns), (3, 36, 2.0));
+    }
+
+    #[test]
+    fn a_log_that_is_full_grows_no_more() {
+        let mut clock = LearnedClock::new(DeviceCounter::FULL, 1.0, 3.0);
+        clock.keep_log(1, "GPU 0", Abilities::default());
+        let host = |n: u64| Entry::Host { before: n, after: n + 1, mono_ns: n as i64 };
+        for n in 0..3 {
+            clock.note(host(n));
+            clock.set_host_rate(3.0);
+        }
+        clock.learn(100, 150, &[10, 20]);
+        for n in 3..10_000 {
+            clock.note(host(n));
+            clock.set_host_rate(3.0 + n as f64);
+            clock.learn(n * 100, n * 100 + 50, &[n * 10, n * 10 + 5]);
+        }
+        let log = clock.log().unwrap();
+        assert_eq!(log.entries.len(), 6 + 1 + 2, "as it came until then, and the newest");
+        assert_eq!(log.entries[0], host(0));
+        assert_eq!(log.entries[7..], [host(9_999), Entry::Rate(10_002.0)]);
+        assert_eq!(log.left_out, 9_997);
     }
 }

@@ -46,7 +46,7 @@ pub mod wgpu;
 pub use calibration::keep_pair;
 #[cfg(not(feature = "off"))]
 pub(crate) use calibration::kept as kept_pairs;
-pub use clock_bounds::{Bracket, ClockBounds};
+pub use clock_bounds::{Bracket, ClockBounds, Narrowed};
 pub use clock_map::{ClockMap, DRIFT, Moment, Pair};
 pub use counter::DeviceCounter;
 pub use host_clock::{HostRate, host_ticks};

@@ -100,6 +100,8 @@ pub struct Launch {
     /// Of its name; what is not recorded has none.
     name: Option<u32>,
     link: u32,
+    /// That it is made for; 0 if none.
+    request: u128,
     start: u64,
     groups: Option<[u32; 3]>,
 }
@@ -110,15 +112,18 @@ pub struct Launched {
     site: &'static CallSite,
     name: u32,
     link: u32,
+    request: u128,
 }
 
 impl Launch {
-    /// Begins it. Whether a rule lets it be recorded is decided here, for the work too.
+    /// Begins it. Whether a rule lets it be recorded is decided here, for the work too, and both
+    /// are for the request that the calling thread works for now.
     pub fn begin(name: KernelName) -> Self {
         let site = name.site();
         let name = if metric::is_on(site) { metric::admit(site) } else { None };
         let link = if name.is_some() { metric::next_link() } else { 0 };
-        Self { site, name, link, start: host_ticks(), groups: None }
+        let request = metric::current_request();
+        Self { site, name, link, request, start: host_ticks(), groups: None }
     }
 
     /// Whether anything comes of it: if not, nothing need be sampled.
@@ -135,14 +140,14 @@ impl Launch {
     pub fn end(self) -> Option<Launched> {
         static KEYS: [Key; 3] = [Key::new("grid_x"), Key::new("grid_y"), Key::new("grid_z")];
         static SITE: CallSite = CallSite::new("", "", "", 0, &KEYS);
-        let Self { site, name, link, start, groups } = self;
+        let Self { site, name, link, request, start, groups } = self;
         let name = name?;
         let took = host_ticks().saturating_sub(start);
-        let launch =
-            AdmittedWork { site, name, kind: Kind::LAUNCH, queue: None, start, took, link };
+        let (kind, queue) = (Kind::LAUNCH, None);
+        let launch = AdmittedWork { site, name, kind, queue, start, took, link, request };
         let side = |axis: usize| groups.map(|groups| Value::U64(u64::from(groups[axis])));
         metric::record_admitted(launch, &SITE, [side(0), side(1), side(2)]);
-        Some(Launched { site, name, link })
+        Some(Launched { site, name, link, request })
     }
 }
 
@@ -152,13 +157,22 @@ impl Launched {
         self.site.name()
     }
 
-    /// The same launch under another name: for work that stands for several.
-    pub(crate) fn renamed(self, name: &str) -> Option<Self> {
-        let site = CallSite::named(name);
-        metric::admit(site).map(|name| Self { site, name, link: self.link })
+    /// The same launch in place of several, under a name that says so. Rules were asked for each
+    /// of them and are not for all together. It is for a request if all are for the same.
+    pub(crate) fn with_others(self, others: &[Self]) -> Self {
+        if others.is_empty() {
+            return self;
+        }
+        let is_for_one = others.iter().all(|other| other.request == self.request);
+        let request = if is_for_one { self.request } else { 0 };
+        let site = CallSite::named(&format!("{} + {} more", self.name(), others.len()));
+        match metric::name_of(site) {
+            Some(name) => Self { site, name, request, ..self },
+            None => Self { request, ..self },
+        }
     }
 
-    /// Records the work, on the calling thread's ring.
+    /// Records the work, on the calling thread's ring. Returns false if the recording has ended.
     pub fn record(
         &self,
         work: Work,
@@ -167,7 +181,7 @@ impl Launched {
         interval: Interval,
         submitted: u64,
         source: TimingSource,
-    ) {
+    ) -> bool {
         static KEYS: [Key; 6] = [
             Key::new("source"),
             Key::new("backend"),
@@ -190,6 +204,7 @@ impl Launched {
             start: interval.start,
             took: interval.end.saturating_sub(interval.start),
             link: self.link,
+            request: self.request,
         };
         let fields = [
             Some(source.label().value()),
@@ -199,6 +214,6 @@ impl Launched {
             bytes.map(Value::U64),
             direction.map(|direction| direction.label().value()),
         ];
-        metric::record_admitted(done, &SITE, fields);
+        metric::record_admitted(done, &SITE, fields)
     }
 }

@@ -25,6 +25,9 @@ pub struct GpuReport {
     pub unprofiled: u64,
     /// Pieces of work in command buffers that were never submitted.
     pub never_submitted: u64,
+    /// Pieces of work that ran, or may have, in command buffers of whose end nobody told: committed
+    /// before profiling had ended, or a callback's panic took the news with it.
+    pub not_observed: u64,
     /// Pieces of work in command buffers that failed.
     pub failed: u64,
     /// Pieces of work that were in flight when the device was lost, or encoded later.
@@ -44,7 +47,7 @@ pub struct GpuReport {
 impl GpuReport {
     /// Pieces of work that ran, or may have, and of which nothing is in the trace.
     pub fn untimed(&self) -> u64 {
-        self.unprofiled + self.failed + self.device_lost + self.abandoned
+        self.unprofiled + self.not_observed + self.failed + self.device_lost + self.abandoned
     }
 }
 
@@ -63,6 +66,7 @@ impl fmt::Display for GpuReport {
         say(self.refused, "command buffers past the limit in flight")?;
         say(self.unprofiled, "pieces of work in these")?;
         say(self.never_submitted, "never submitted")?;
+        say(self.not_observed, "not observed")?;
         say(self.failed, "failed")?;
         say(self.device_lost, "lost with the device")?;
         say(self.abandoned, "not completed")?;
@@ -82,6 +86,7 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
     pub(super) unprofiled: AtomicU64,
     pub(super) never_submitted: AtomicU64,
+    pub(super) not_observed: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) device_lost: AtomicU64,
     pub(super) abandoned: AtomicU64,
@@ -108,6 +113,7 @@ impl Counts {
             refused: load(&self.refused),
             unprofiled: load(&self.unprofiled),
             never_submitted: load(&self.never_submitted),
+            not_observed: load(&self.not_observed),
             failed: load(&self.failed),
             device_lost: load(&self.device_lost),
             abandoned: load(&self.abandoned),

@@ -26,7 +26,8 @@ pub enum Rejection {
     EndBeforeStart,
     /// They lie outside of the time in which the work can have run.
     Outside,
-    /// There is nothing yet to map them to the host's clock by.
+    /// There is nothing to map them to the host's clock by: nothing is known of it yet, or they
+    /// contradict what is.
     NoClock,
 }
 

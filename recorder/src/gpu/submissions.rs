@@ -10,6 +10,8 @@
 //!
 //! - **Out of order:** numbers are looked up; order does not matter.
 //! - **Never submitted:** the batch, or [`Submissions::never_submitted`], gives it back.
+//! - **Submitted, but nobody tells of its end:** [`Submissions::not_observed`] counts it, and the trace
+//!   says so, since it runs all the same.
 //! - **Twice, or after the end:** the second time nothing is found; it is counted.
 //! - **Never completed, device lost:** what is in flight at the [`close`](Submissions::close), or
 //!   when the [device is lost](Submissions::lose_device), is counted, and the trace says so.
@@ -162,7 +164,7 @@ impl Submissions {
             });
             match timed {
                 Some(Ok((interval, source))) => {
-                    self.record(scope, scope.launched, interval, entered.submitted, source);
+                    self.record(scope, &[], interval, entered.submitted, source);
                 }
                 Some(Err(why)) => {
                     self.counts.reject(why);
@@ -190,27 +192,25 @@ impl Submissions {
                 (Interval { start: submitted, end, error: 0 }, TimingSource::SubmitToDone)
             }
         };
-        let launched = match coarse.len() {
-            1 => Some(first.launched),
-            n => first.launched.renamed(&format!("{} + {} more", first.launched.name(), n - 1)),
-        };
-        add(&self.counts.coarse, coarse.len());
-        add(&self.counts.recorded, coarse.len() - 1);
-        if let Some(launched) = launched {
-            self.record(first, launched, interval, submitted, source);
-        }
+        let others: Vec<Launched> = coarse[1..].iter().map(|scope| scope.launched).collect();
+        self.record(first, &others, interval, submitted, source);
     }
 
+    /// Records a scope, which stands for those of the others too, and counts what was recorded.
     fn record(
         &self,
         scope: &Scope,
-        launched: Launched,
+        others: &[Launched],
         interval: Interval,
         submitted: u64,
         source: TimingSource,
     ) {
-        add(&self.counts.recorded, 1);
-        launched.record(scope.work, self.queue, self.backend, interval, submitted, source);
+        let launched = scope.launched.with_others(others);
+        if launched.record(scope.work, self.queue, self.backend, interval, submitted, source) {
+            let pieces = others.len() + 1;
+            add(&self.counts.recorded, pieces);
+            add(&self.counts.coarse, if source.is_exact() { 0 } else { pieces });
+        }
     }
 
     /// It failed on the device, or what it sampled could not be read.
@@ -226,6 +226,13 @@ impl Submissions {
         let mut state = self.lock();
         let Some(entered) = state.entered.remove(&id) else { return };
         add(&self.counts.never_submitted, entered.scopes.len());
+    }
+
+    /// It was submitted, or may have been, and nobody will tell when it is done.
+    pub fn not_observed(&self, id: u64) {
+        let Some(entered) = self.lock().entered.remove(&id) else { return };
+        add(&self.counts.not_observed, entered.scopes.len());
+        self.say_untimed(entered.scopes.len(), "not observed");
     }
 
     /// Work was encoded in a command buffer that [`begin`](Self::begin) had returned none for:

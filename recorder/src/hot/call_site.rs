@@ -70,6 +70,8 @@ pub struct CallSite {
     since: AtomicU32,
     /// Rule: record if at least this long, in ticks; 0 for none.
     at_least: AtomicU64,
+    /// Whether launches have asked here, which decide for their work.
+    has_launches: AtomicBool,
     name: &'static str,
     module: &'static str,
     file: &'static str,
@@ -149,6 +151,7 @@ impl CallSite {
             one_in: AtomicU32::new(0),
             since: AtomicU32::new(0),
             at_least: AtomicU64::new(0),
+            has_launches: AtomicBool::new(false),
             name,
             module,
             file,
@@ -194,6 +197,12 @@ impl CallSite {
     /// The name it records under.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The number of its name; 0 until it has run once.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn name_id(&self) -> u32 {
+        self.name_id.load(Relaxed)
     }
 
     #[inline(always)]
@@ -279,6 +288,32 @@ impl CallSite {
         match self.look_closer() {
             Verdict::Sampled => Verdict::Record { name: self.state() & !LOOK_CLOSER },
             verdict => verdict,
+        }
+    }
+
+    /// The same for a launch, which is decided here for its work as well.
+    pub(crate) fn look_closer_at_launch(&'static self) -> Verdict {
+        self.has_launches.store(true, Relaxed);
+        self.look_closer()
+    }
+
+    /// The same for work whose launch was recorded. Counted here once more, of a launch and
+    /// its work one would always be the one that is skipped. Work that is launched under
+    /// another name has only its own to ask.
+    pub(crate) fn look_closer_at_launched(&'static self) -> Verdict {
+        let name = self.state.load(Acquire) & !LOOK_CLOSER;
+        if name != 0 && self.has_launches.load(Relaxed) && self.one_in.load(Relaxed) != 0 {
+            return Verdict::Record { name };
+        }
+        self.look_closer()
+    }
+
+    /// Work whose launch was skipped: it is skipped too, for the cause that there is now.
+    pub(crate) fn look_at_skipped(&self) -> Verdict {
+        let is_registered = self.state.load(Acquire) != LOOK_CLOSER;
+        match (self.one_in.load(Relaxed), self.at_least.load(Relaxed)) {
+            (0, 0) if is_registered => Verdict::SwitchedOff,
+            _ => Verdict::Sampled,
         }
     }
 

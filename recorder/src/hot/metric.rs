@@ -152,14 +152,13 @@ pub fn end_span<const N: usize>(
     with_links(request, |links| span.close_wide(&fields[..count], links));
 }
 
-/// Whether work of devices is recorded.
+/// Whether the latency of each kernel matters more than throughput.
 static GPU_LATENCY: AtomicBool = AtomicBool::new(true);
 
-/// Whether the recording wants to know how long a device's work took
-/// (`RINGSCOPE_GPU_LATENCY`). Ask before measuring that at a cost, such as a wait for the
-/// device after every kernel; what is recorded regardless is dropped. The profilers in `gpu`
-/// wait for nothing and record either way; with it, they may give each kernel a command buffer
-/// of its own.
+/// Whether exact times of each kernel are worth some throughput (`RINGSCOPE_GPU_LATENCY`). It
+/// chooses how work is put together: the stream of the profiler for Metal gives each
+/// kernel a command buffer of its own, or lets kernels share one. Ask it before doing the like,
+/// such as a wait for the device after every kernel. What is recorded is recorded either way.
 pub fn gpu_latency() -> bool {
     GPU_LATENCY.load(Ordering::Relaxed)
 }
@@ -181,17 +180,70 @@ pub(crate) struct DeviceWork {
     pub(crate) link: u32,
 }
 
+/// In place of its number, what a launch has that a rule skipped: its work is skipped too.
+pub(crate) const SKIPPED: u32 = u32::MAX;
+
+/// What becomes of a launch or of work.
+enum Admission {
+    Admitted(&'static Lane, u32),
+    /// By a rule.
+    Skipped,
+    /// There is no recording, or no ring.
+    Nothing,
+}
+
+/// Whether a launch or work is recorded: a rule is asked once for both.
+#[inline]
+fn admitted_work(work: &DeviceWork) -> Admission {
+    let (state, lane) = (work.name.state(), ring_pool::current());
+    if state & LOOK_CLOSER != 0 || state == OFF || work.link == SKIPPED || lane.is_null() {
+        return admitted_work_closer(work);
+    }
+    // SAFETY: not null, so it points to a lane, and lanes live for ever.
+    Admission::Admitted(unsafe { &*lane }, state)
+}
+
+#[cold]
+#[inline(never)]
+fn admitted_work_closer(work: &DeviceWork) -> Admission {
+    let is_launch = work.kind == Kind::LAUNCH;
+    let verdict = match work.link {
+        _ if work.name.state() == OFF => Verdict::Nothing,
+        SKIPPED => work.name.look_at_skipped(),
+        _ if is_launch => work.name.look_closer_at_launch(),
+        0 => work.name.look_closer(),
+        _ => work.name.look_closer_at_launched(),
+    };
+    match verdict {
+        // A launch has no duration that a rule could be about.
+        Verdict::Record { name } | Verdict::RecordIfLong { name } => {
+            ring_pool::attach().map_or(Admission::Nothing, |lane| Admission::Admitted(lane, name))
+        }
+        Verdict::Sampled => {
+            count_skip(SkipCause::Sampled);
+            Admission::Skipped
+        }
+        Verdict::SwitchedOff => {
+            count_skip(SkipCause::SwitchedOff);
+            Admission::Skipped
+        }
+        Verdict::Nothing => Admission::Nothing,
+    }
+}
+
 /// Records work that has ended. `keys` are those of the fields, interned by their own site.
+/// Returns the number for what follows from it: [`SKIPPED`] if a rule skipped it.
 #[inline]
 pub(crate) fn record_work<const N: usize>(
     work: DeviceWork,
     keys: &'static CallSite,
     values: [Option<Value<'_>>; N],
-) {
-    if work.queue.is_some() && !gpu_latency() {
-        return count_skip(SkipCause::SwitchedOff);
-    }
-    let Some((lane, name)) = admitted(work.name) else { return };
+) -> u32 {
+    let (lane, name) = match admitted_work(&work) {
+        Admission::Admitted(lane, name) => (lane, name),
+        Admission::Skipped => return SKIPPED,
+        Admission::Nothing => return work.link,
+    };
     keys.intern_keys();
     let took = clock::in_ticks(work.took);
     let end = clock::ticks().wrapping_sub(clock::in_ticks(work.ago));
@@ -208,6 +260,7 @@ pub(crate) fn record_work<const N: usize>(
     };
     let (fields, count) = keyed(keys, values);
     with_links(current_request(), |links| lane.push_wide(record, &fields[..count], links));
+    work.link
 }
 
 /// Whether a piece of device work is to be recorded, decided once for its launch and all
@@ -231,22 +284,31 @@ pub(crate) struct AdmittedWork {
     pub(crate) start: u64,
     pub(crate) took: u64,
     pub(crate) link: u32,
+    /// That of the launch: the work is recorded by whoever learns of its end.
+    pub(crate) request: u128,
 }
 
-/// Records work that was admitted, unless the recording has ended since.
+/// The number of a site's name, whatever rules say of it: for work that was admitted under
+/// another. `None` if it has none.
+#[cfg(feature = "gpu")]
+pub(crate) fn name_of(site: &'static CallSite) -> Option<u32> {
+    Some(site.name_id()).filter(|&id| id != 0)
+}
+
+/// Records work that was admitted, unless the recording has ended since: whether it did.
 #[cfg(feature = "gpu")]
 pub(crate) fn record_admitted<const N: usize>(
     work: AdmittedWork,
     keys: &'static CallSite,
     values: [Option<Value<'_>>; N],
-) {
+) -> bool {
     if !is_on(work.site) {
-        return;
+        return false;
     }
     let lane = ring_pool::current();
     // SAFETY: a lane that is not null lives for ever.
     let lane = if lane.is_null() { ring_pool::attach() } else { Some(unsafe { &*lane }) };
-    let Some(lane) = lane else { return };
+    let Some(lane) = lane else { return false };
     keys.intern_keys();
     let record = Record {
         start: work.start,
@@ -260,14 +322,15 @@ pub(crate) fn record_admitted<const N: usize>(
         shape: Record::shape_of(0, ValueType::None),
     };
     let (fields, count) = keyed(keys, values);
-    with_links(current_request(), |links| lane.push_wide(record, &fields[..count], links));
+    with_links(work.request, |links| lane.push_wide(record, &fields[..count], links));
+    true
 }
 
-/// A number that ties a launch to the work that it caused; never 0.
+/// A number that ties a launch to the work that it caused; never 0, nor [`SKIPPED`].
 #[inline]
 pub(crate) fn next_link() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
+    LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).clamp(1, SKIPPED - 1)
 }
 
 /// Ids drawn from one request for randomness.

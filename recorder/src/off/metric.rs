@@ -81,7 +81,8 @@ pub(crate) fn record_work<const N: usize>(
     _: DeviceWork,
     _: &'static CallSite,
     _: [Option<Value<'_>>; N],
-) {
+) -> u32 {
+    0
 }
 
 #[cfg(feature = "gpu")]
@@ -100,6 +101,13 @@ pub(crate) struct AdmittedWork {
     pub(crate) start: u64,
     pub(crate) took: u64,
     pub(crate) link: u32,
+    pub(crate) request: u128,
+}
+
+#[cfg(feature = "gpu")]
+#[inline(always)]
+pub(crate) fn name_of(_: &'static CallSite) -> Option<u32> {
+    None
 }
 
 #[cfg(feature = "gpu")]
@@ -108,5 +116,6 @@ pub(crate) fn record_admitted<const N: usize>(
     _: AdmittedWork,
     _: &'static CallSite,
     _: [Option<Value<'_>>; N],
-) {
+) -> bool {
+    false
 }

@@ -2,7 +2,8 @@
 //!
 //! A launch is recorded on the thread that makes it, the work itself on the
 //! device's own line of time, a [`DeviceQueue`]; the number that
-//! [`KernelDispatched::record`] returns ties the two together.
+//! [`KernelDispatched::record`] returns ties the two together. Rules are asked at the launch:
+//! with `sdpa=1/100`, of each launch that is recorded the work is recorded too, and of no other.
 
 use std::time::Duration;
 
@@ -50,8 +51,9 @@ metric_kind! {
 }
 
 metric_kind! {
-    /// Work of a device of which no time is known: it failed, its device was lost, or it
-    /// had not completed when its profiler ended.
+    /// Work of a device of which no time is known: it failed, its device was lost, it
+    /// had not completed when its profiler ended, nobody told of its end, or too much was in
+    /// flight to profile it.
     pub struct KernelUntimed<'a> = "kernel.untimed" {
         /// Which device, or queue of one.
         device: Label<'a> = "device",
@@ -146,23 +148,22 @@ impl<'a> KernelDispatched<'a> {
         threads: [u32; 3],
     }
 
-    /// Records the launch. Returns its number, for [`KernelCompleted::link`].
+    /// Records the launch. Returns its number, for [`KernelCompleted::link`]: `u32::MAX` if a
+    /// rule skipped it, which has its work skipped too. Hand on what this returns, not
+    /// the number that was given.
     #[inline]
     pub fn record(mut self) -> u32 {
         if self.link == 0 {
             self.link = metric::next_link();
         }
-        self.record_now();
-        self.link
+        self.record_linked()
     }
-}
 
-impl Metric for KernelDispatched<'_> {
     #[inline]
-    fn record_now(&self) {
+    fn record_linked(&self) -> u32 {
         let name = self.kernel.unwrap_or(&UNNAMED);
         if !metric::is_on(name) {
-            return;
+            return self.link;
         }
         let keys =
             keys!("op", "device", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z");
@@ -179,7 +180,14 @@ impl Metric for KernelDispatched<'_> {
         ];
         let (queue, took, ago) = (None, Duration::ZERO, Duration::ZERO);
         let work = DeviceWork { name, kind: Kind::LAUNCH, queue, took, ago, link: self.link };
-        metric::record_work(work, keys, fields);
+        metric::record_work(work, keys, fields)
+    }
+}
+
+impl Metric for KernelDispatched<'_> {
+    #[inline]
+    fn record_now(&self) {
+        self.record_linked();
     }
 }
 
@@ -236,7 +244,8 @@ macro_rules! device_work {
                 self
             }
 
-            /// The launch that it is the work of: what [`KernelDispatched::record`] returned.
+            /// The launch that it is the work of: what [`KernelDispatched::record`] returned. It is
+            /// recorded if that was; without one, rules are asked for the work itself.
             #[inline(always)]
             pub fn link(mut self, link: u32) -> Self {
                 self.link = link;

@@ -3,11 +3,16 @@
 use std::{fs, thread, time::Duration};
 
 use ringscope::{
-    Action, LostCause, Problem, Recorder, Rules, SkipCause, async_span, counter, span,
+    Action, CallSite, DeviceQueue, Kind, LostCause, Problem, Recorder, Rules, SkipCause,
+    async_span, counter, span,
+    vocabulary::{KernelCompleted, KernelDispatched},
 };
 use ringscope_format::TrackKind;
 
-use crate::child::{Scene, child, wait_until};
+use crate::{
+    child::{Scene, child, wait_until},
+    told::Told,
+};
 
 fn start(scene: &Scene, rules: &str) -> Recorder {
     scene.builder().rules(rules.parse().unwrap()).start().unwrap()
@@ -210,4 +215,75 @@ fn a_control_file_changes_rules_from_outside() {
     );
     let rejected = fs::read_to_string(end.path("run.trace.control.rejected")).unwrap();
     assert!(rejected.starts_with("nonsense=maybe: "), "{rejected}");
+}
+
+/// Launches and kernels of a name, as many as there are of each link.
+fn launches_and_kernels(told: &Told, name: &str) -> (Vec<u32>, Vec<u32>) {
+    let links = |kind: Kind| {
+        let of_it = told.named(name).into_iter().filter(|event| event.kind == kind);
+        let mut links: Vec<u32> = of_it.map(|event| event.link).collect();
+        links.sort_unstable();
+        links
+    };
+    (links(Kind::LAUNCH), links(Kind::KERNEL))
+}
+
+#[test]
+fn a_launch_and_its_kernel_are_kept_or_skipped_together() {
+    let end = child(|scene| {
+        let recorder = start(scene, "two=1/2,three=1/3,ten=1/10,none=off");
+        let queue = DeviceQueue::named("GPU 0 queue 0");
+        for name in ["two", "three", "ten", "none", "all"] {
+            let kernel = CallSite::named(name);
+            // Four in flight, which are seen to be done in the opposite order.
+            for _ in 0..250 {
+                let links: Vec<u32> =
+                    (0..4).map(|_| KernelDispatched::new().kernel(kernel).record()).collect();
+                for &link in links.iter().rev() {
+                    KernelCompleted::new().kernel(kernel).queue(queue).link(link).record();
+                }
+            }
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.produced(), summary.lost), (5 * 2_000, 0));
+        assert_eq!(summary.stored, 2 * (500 + 334 + 100 + 1_000));
+        assert_eq!(summary.skipped_as(SkipCause::SwitchedOff), 2_000);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    for (name, expected) in
+        [("two", 500), ("three", 334), ("ten", 100), ("none", 0), ("all", 1_000)]
+    {
+        let (launches, kernels) = launches_and_kernels(&told, name);
+        assert_eq!(launches.len(), expected, "{name}");
+        assert_eq!(launches, kernels, "{name}");
+    }
+}
+
+#[test]
+fn a_kernel_without_a_launch_of_its_name_is_asked_for_itself() {
+    let end = child(|scene| {
+        let recorder = start(scene, "inner=1/4,alone=1/4,attention=1/2");
+        let [attention, softmax, inner, alone] =
+            ["attention", "softmax", "inner", "alone"].map(CallSite::named);
+        for _ in 0..400 {
+            let link = KernelDispatched::new().kernel(softmax).record();
+            KernelCompleted::new().kernel(inner).link(link).record();
+            KernelCompleted::new().kernel(alone).record();
+            let link = KernelDispatched::new().kernel(attention).record();
+            KernelCompleted::new().kernel(softmax).link(link).record();
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.produced(), summary.lost), (400 * 5, 0));
+        assert_eq!(summary.skipped_as(SkipCause::Sampled), 300 + 300 + 200 + 200);
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let counts = |name| {
+        let (launches, kernels) = launches_and_kernels(&told, name);
+        (launches.len(), kernels.len())
+    };
+    assert_eq!((counts("inner"), counts("alone")), ((0, 100), (0, 100)));
+    // Of a launch that was skipped nothing is recorded, whatever it is called.
+    assert_eq!((counts("attention"), counts("softmax")), ((200, 0), (400, 200)));
 }

@@ -4,7 +4,7 @@
 use std::{env, fs, time::Duration};
 
 use ringscope::{
-    Builder, CallSite, DeviceQueue, init_from_env, span,
+    Builder, CallSite, DeviceQueue, Kind, init_from_env, span,
     vocabulary::{KernelCompleted, KernelDispatched},
 };
 
@@ -15,6 +15,7 @@ fn program(scene: &Scene) {
     env::set_current_dir(scene.path("")).unwrap();
     let recorder = init_from_env();
     scene.say("recording", recorder.is_some());
+    scene.say("latency", ringscope::gpu_latency());
     for _ in 0..100 {
         let _span = span!("token");
     }
@@ -71,8 +72,21 @@ fn every_variable_has_its_effect() {
     let told = end.trace();
     assert_eq!((told.named("token").len(), told.named("load").len()), (10, 1));
     assert_eq!(told.trace.header().mode, ringscope_format::Mode::KeepLast);
-    // The launch is the program's own doing, the kernel is the device's.
-    assert_eq!(told.named("sdpa").len(), 1);
+    // The first of ten launches, and the kernel with it.
+    assert_eq!(told.named("sdpa").len(), 2);
+}
+
+#[test]
+fn throughput_mode_records_the_work_of_devices_all_the_same() {
+    for variable in ["RINGSCOPE_GPU_LATENCY", "METALLIC_EMIT_LATENCY"] {
+        let program = program!().environment("RINGSCOPE_TRACE", "run.trace");
+        let end = program.environment(variable, "0").run().succeeded();
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let kinds: Vec<Kind> = told.named("sdpa").iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [Kind::LAUNCH, Kind::KERNEL], "{variable}");
+        assert_eq!(end.said("latency"), "false", "{variable}");
+    }
 }
 
 #[test]

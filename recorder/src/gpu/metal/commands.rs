@@ -73,7 +73,7 @@ impl CommandBufferWrapper for CommandBuffer {
 ///
 /// [`commit`](ProfiledCommands::commit) commits it. Dropped without that it is left to the caller,
 /// who can still commit it: scopes are then timed all the same. If the caller commits it before,
-/// its scopes are not timed, and counted as never submitted.
+/// its scopes are not timed, and counted as not observed.
 #[must_use = "what is not committed never runs"]
 pub struct ProfiledCommands<W: CommandBufferWrapper = Retained<CommandBuffer>> {
     /// Until it ends.
@@ -347,6 +347,10 @@ impl InFlight {
     /// The caller committed it before profiling had ended: nobody will tell when it is
     /// done. What it samples into is never used again.
     fn give_up(mut self) {
+        self.is_done = true;
+        if let Some(id) = self.id {
+            self.shared.submissions.not_observed(id);
+        }
         let (shared, blocks) = (Arc::clone(&self.shared), std::mem::take(&mut self.blocks));
         std::mem::forget((shared, blocks));
     }

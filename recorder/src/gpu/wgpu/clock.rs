@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// wgpu does not say how many bits count.
-const COUNTER: DeviceCounter = DeviceCounter::FULL;
+pub(super) const COUNTER: DeviceCounter = DeviceCounter::FULL;
 /// Empty passes at the start. The first of them include what a driver puts off.
 const ROUNDS: u32 = 12;
 /// A device that takes longer for an empty pass is not waited for.

@@ -58,7 +58,8 @@ struct Done {
 }
 
 /// The callback of one command buffer. Dropped without having been called, the command
-/// buffer was never submitted.
+/// buffer was never submitted; unless a panic drops it, of another callback in the same
+/// poll, which says nothing of the command buffer.
 pub(super) struct Notice {
     id: u64,
     inbox: Arc<Inbox>,
@@ -80,7 +81,11 @@ impl Notice {
 impl Drop for Notice {
     fn drop(&mut self) {
         if !self.was_called {
-            self.inbox.submissions.never_submitted(self.id);
+            if thread::panicking() {
+                self.inbox.submissions.not_observed(self.id);
+            } else {
+                self.inbox.submissions.never_submitted(self.id);
+            }
             self.inbox.forget(self.id);
         }
     }

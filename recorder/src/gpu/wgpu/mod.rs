@@ -40,7 +40,7 @@
 //! Whoever polls runs all callbacks that are due, so yours (`map_async`, `on_submitted_work_done`,
 //! device lost) may run on the profiler's thread, or within a call of the profiler. If one panics
 //! there, the panic ends with it: others that were due at the same moment are dropped, and work
-//! that they were to tell of is counted as never submitted. When wgpu itself
+//! that they were to tell of is counted as not observed. When wgpu itself
 //! panics because the device is gone, the device is taken for lost.
 //!
 //! # Clocks

@@ -11,8 +11,8 @@ use ::wgpu::{
     QuerySetDescriptor, QueryType,
 };
 
-use super::clock::words;
-use crate::gpu::{SlotPool, Slots};
+use super::clock::{COUNTER, words};
+use crate::gpu::{Sample, SlotPool, Slots};
 
 /// Queries in a block.
 pub(super) const BLOCK: u32 = QUERY_RESOLVE_BUFFER_ALIGNMENT as u32 / QUERY_SIZE;
@@ -50,13 +50,15 @@ struct LastRead(Vec<u64>);
 
 impl LastRead {
     /// Remembers what was read, and returns whether it is new. No two command buffers have
-    /// the same times, but zeros, which are none, may follow each other.
+    /// the same times, but what is none, such as zeros or error values, may follow each other.
     fn replace(&mut self, read: &[u64]) -> bool {
         if self.0.len() < read.len() {
             self.0.resize(read.len(), 0);
         }
         let last = &mut self.0[..read.len()];
-        let is_new = last != read || read.iter().all(|&word| word == 0);
+        let is_time =
+            |pair: &[u64]| Sample { start: pair[0], end: pair[1] }.believed(COUNTER).is_ok();
+        let is_new = last != read || !read.chunks_exact(2).any(is_time);
         last.copy_from_slice(read);
         is_new
     }
@@ -221,5 +223,18 @@ mod tests {
         assert!(!last.replace(&[50, 60, 30, 40]), "what two command buffers left");
         assert!(!last.replace(&[50, 60, 30, 40, 0, 0]), "with room that was never used");
         assert!(last.replace(&[50, 60, 30, 41, 0, 0]));
+    }
+
+    #[test]
+    fn what_is_no_time_may_be_read_again() {
+        let error = u64::MAX;
+        for pairs in [vec![error, error], vec![0, error], vec![20, 10], vec![0, 0, error, 7, 9, 0]]
+        {
+            let mut last = LastRead::default();
+            assert!(last.replace(&pairs) && last.replace(&pairs), "{pairs:?}");
+        }
+        let mut last = LastRead::default();
+        assert!(last.replace(&[error, error, 10, 20]));
+        assert!(!last.replace(&[error, error, 10, 20]), "one of them is a time");
     }
 }

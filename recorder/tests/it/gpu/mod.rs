@@ -2,6 +2,7 @@
 //! backends that can run here, tried on a real adapter (`gpu` in `RINGSCOPE_REQUIRE`).
 
 mod command_buffers;
+mod launches;
 mod metal_example;
 #[path = "../../../examples/gpu_pipeline/pipeline.rs"]
 mod pipeline;

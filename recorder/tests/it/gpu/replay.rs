@@ -209,10 +209,31 @@ impl Replayed {
 
     /// The records of a replay in which every scope has one, in the order of the log. `log` is
     /// the run whose samples are meant, whatever was told of it.
+    #[track_caller]
     pub(super) fn matches<'a>(&self, log: &'a SampleLog) -> Vec<Match<'a>> {
+        let (matches, coarse) = self.matches_and_coarse(log);
+        assert_eq!(coarse, [0; 0], "all scopes have a record of their own");
+        matches
+    }
+
+    /// The same, beside the numbers of the command buffers that are one record each, of all their
+    /// scopes: those have the time of their submission.
+    #[track_caller]
+    pub(super) fn matches_and_coarse<'a>(
+        &self,
+        log: &'a SampleLog,
+    ) -> (Vec<Match<'a>>, Vec<usize>) {
         let mut events = VecDeque::from(self.events());
-        let mut matches = Vec::new();
-        for ran in command_buffers(log) {
+        let (mut matches, mut coarse) = (Vec::new(), Vec::new());
+        for (number, ran) in command_buffers(log).enumerate() {
+            let all = format!("{} + {} more", ran.scopes[0].name, ran.scopes.len() - 1);
+            if let Some((event, source)) = events.front().filter(|(event, _)| event.name == all) {
+                assert_eq!(source, "submit to done");
+                assert_eq!((event.start, event.end), (ran.submitted, ran.done));
+                events.pop_front();
+                coarse.push(number);
+                continue;
+            }
             // Of a command buffer, what has no times of its own is recorded last.
             let mut of_it: Vec<_> = events.drain(..ran.scopes.len().min(events.len())).collect();
             for scope in &ran.scopes {
@@ -225,7 +246,7 @@ impl Replayed {
             }
         }
         assert!(events.is_empty(), "more records than scopes: {events:?}");
-        matches
+        (matches, coarse)
     }
 }
 

@@ -200,3 +200,49 @@ fn a_device_that_can_sample_less_has_coarser_sources() {
     assert!(kernels.iter().all(|one| one.source == "pass boundary"));
     are_as_sampled(&kernels, Truth::of(&log).rate());
 }
+
+/// Every fifth command buffer has the samples of the last that was done before it was submitted, and
+/// the one after it has them once more; with the numbers of both.
+fn stale() -> (SampleLog, Vec<usize>) {
+    let (mut log, mut number) = (real(), 0);
+    let mut done: Vec<(u64, Vec<u64>)> = Vec::new();
+    let mut spoiled = Vec::new();
+    let mut left: Option<Vec<u64>> = None;
+    each_ran(&mut log, |ran| {
+        if ran.scopes.is_empty() {
+            return;
+        }
+        let own = (ran.done, ran.samples.clone());
+        if number % 5 == 0 {
+            let mut earlier = done.iter().rev().filter(|(at, _)| *at < ran.submitted);
+            left = earlier.next().map(|(_, samples)| samples.clone());
+        }
+        if let Some(samples) = left.as_ref().filter(|_| number % 5 < 2) {
+            ran.samples.clone_from(samples);
+            spoiled.push(number);
+        }
+        done.push(own);
+        number += 1;
+    });
+    (log, spoiled)
+}
+
+#[test]
+fn samples_that_an_earlier_command_buffer_left_are_no_times() {
+    let end = child(|scene| play(scene, &stale().0, AS_IT_WAS)).run();
+    let (log, spoiled, replayed) = (real(), stale().1, Replayed::of(end));
+    assert!(spoiled.len() > 10, "{spoiled:?}");
+    let times = spoiled.len() * 4;
+    assert_eq!(
+        replayed.report,
+        format!(
+            "164 recorded, {times} of them with the times of their command buffer, \
+             {times} timestamps not believed (clock not mapped)"
+        ),
+        "and the clock has not jumped"
+    );
+    let ((exact, coarse), truth) = (replayed.matches_and_coarse(&log), Truth::of(&log));
+    assert_eq!((coarse, exact.len()), (spoiled, SCOPES - times));
+    are_as_sampled(&exact, truth.rate());
+    claims_hold(&exact, &truth);
+}

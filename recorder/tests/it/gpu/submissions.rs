@@ -19,18 +19,18 @@ use crate::{
 
 static BACKEND: Name = Name::new("made up");
 
-fn submissions(most: usize) -> Arc<Submissions> {
+pub(super) fn submissions(most: usize) -> Arc<Submissions> {
     Submissions::new(DeviceQueue::named("GPU 0 queue 0"), &BACKEND, most)
 }
 
-fn scope(name: &str, sampled: Option<u32>) -> Scope {
+pub(super) fn scope(name: &str, sampled: Option<u32>) -> Scope {
     let launched = Launch::begin(KernelName::from(name)).end().expect("something records");
     let sampled = sampled.map(|first| (first, TimingSource::PassBoundary));
     Scope { launched, work: Work::Kernel, sampled }
 }
 
 /// One command buffer of these kernels, each with two samples; its number and when it was submitted.
-fn submit(submissions: &Arc<Submissions>, names: &[&str]) -> (u64, u64) {
+pub(super) fn submit(submissions: &Arc<Submissions>, names: &[&str]) -> (u64, u64) {
     let mut batch = submissions.begin().expect("there is room");
     for (at, name) in names.iter().enumerate() {
         batch.push(scope(name, Some(at as u32 * 2)));
@@ -45,7 +45,7 @@ fn at(device: u64) -> Option<Moment> {
     Some(Moment { tick: device * 2, error: 4 })
 }
 
-fn complete(submissions: &Submissions, id: u64, done: u64, samples: &[u64]) {
+pub(super) fn complete(submissions: &Submissions, id: u64, done: u64, samples: &[u64]) {
     let completion = Completion { done, samples, whole: None };
     submissions.complete(id, &completion, DeviceCounter::FULL, at);
 }
@@ -64,7 +64,7 @@ fn ticks(event: &Event, key: &str) -> u64 {
     }
 }
 
-fn kernels(told: &Told) -> Vec<&Event> {
+pub(super) fn kernels(told: &Told) -> Vec<&Event> {
     told.events.iter().filter(|event| event.kind == Kind::KERNEL).collect()
 }
 
@@ -311,6 +311,9 @@ fn what_never_completes_is_counted_and_the_trace_says_so() {
         drop(never_entered);
         let (never_submitted, _) = submit(&submissions, &["never submitted", "either"]);
         submissions.never_submitted(never_submitted);
+        let (not_observed, _) = submit(&submissions, &["committed", "by", "others", "before"]);
+        submissions.not_observed(not_observed);
+        submissions.not_observed(not_observed);
         let (failed, _) = submit(&submissions, &["failed"]);
         submissions.fail(failed);
         let (late, submitted) = submit(&submissions, &["a", "b", "c"]);
@@ -323,7 +326,7 @@ fn what_never_completes_is_counted_and_the_trace_says_so() {
         complete(&submissions, late, submitted + 100, &[submitted / 2, submitted / 2]);
         let report = submissions.report();
         assert_eq!((report.never_submitted, report.failed), (3, 1));
-        assert_eq!((report.abandoned, report.stray, report.untimed()), (4, 1, 5));
+        assert_eq!((report.abandoned, report.stray, report.untimed()), (4, 1, 9));
         scene.say("report", report);
         recorder.finish().unwrap();
     });
@@ -332,10 +335,22 @@ fn what_never_completes_is_counted_and_the_trace_says_so() {
     assert!(kernels(&told).is_empty());
     let untimed = told.named("kernel.untimed");
     let counts: Vec<u64> = untimed.iter().map(|event| event.number("count")).collect();
-    assert_eq!(counts, [1, 3, 1]);
+    assert_eq!(counts, [4, 1, 3, 1]);
+    let reason = |event: &&Event| match event.field("reason") {
+        Some(OwnedValue::Text { text, .. }) => text.to_string(),
+        other => panic!("the reason is {other:?}"),
+    };
+    let reasons: Vec<String> = untimed.iter().map(reason).collect();
+    assert_eq!(reasons, ["not observed", "failed", "not completed", "not completed"]);
+    let document = include_str!("../../../../format-spec/VOCABULARY.md");
+    let row = document.lines().find(|line| line.starts_with("| `kernel.untimed`")).unwrap();
+    for reason in reasons.into_iter().chain(["device lost", "too many in flight"].map(String::from))
+    {
+        assert!(row.contains(&format!("`{reason}`")), "{reason}: {row}");
+    }
     assert_eq!(
         end.said("report"),
-        "0 recorded, 3 never submitted, 1 failed, 4 not completed, \
+        "0 recorded, 3 never submitted, 4 not observed, 1 failed, 4 not completed, \
          1 completions of nothing in flight"
     );
 }

@@ -34,7 +34,8 @@ fn is_accounted_for(scene: &Scene, profiler: &GpuProfiler) {
     assert!(profiler.flush(MINUTE), "nothing stays in flight: {}", profiler.report());
     assert!(begun.elapsed() < MINUTE / 2);
     let report = profiler.report();
-    let known = report.recorded + report.device_lost + report.failed + report.never_submitted;
+    let untold = report.never_submitted + report.not_observed;
+    let known = report.recorded + report.device_lost + report.failed + untold;
     assert_eq!(known, 1 + IN_FLIGHT, "{report}");
     scene.say("recorded", report.recorded);
     scene.say("untimed", report.untimed());
@@ -65,7 +66,7 @@ fn a_device_that_is_destroyed_unannounced_leaves_nothing_unaccounted_for() {
         profiler.submit([encoder.finish()]);
         assert!(profiler.flush(MINUTE));
         let after = profiler.report();
-        let lost = after.device_lost + after.never_submitted;
+        let lost = after.device_lost + after.never_submitted + after.not_observed;
         assert_eq!((after.recorded + lost, after.in_flight), (2 + IN_FLIGHT, 0), "{after}");
         scene.say("recorded", after.recorded);
         scene.say("untimed", after.untimed());
@@ -235,12 +236,57 @@ fn a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program() {
         assert!(profiler.flush(Duration::MAX));
         let report = profiler.finish(Duration::MAX);
         let _ = std::panic::take_hook();
-        assert_eq!(report.recorded + report.never_submitted, 4, "{report}");
+        assert_eq!(report.recorded + report.not_observed, 4, "all of it ran: {report}");
+        scene.say("untimed", report.untimed());
         assert_eq!(report.device_lost, 0, "{report}");
         recorder.finish().unwrap();
     });
     let end = end.run().succeeded();
-    end.had("gpu", "a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program");
+    if end.had("gpu", "a_callback_that_panics_on_the_helper_ends_neither_it_nor_the_program") {
+        let told = end.trace();
+        let untimed = told.named("kernel.untimed");
+        let count: u64 = untimed.iter().map(|event| event.number("count")).sum();
+        assert_eq!(count, end.number("untimed"), "the trace says so");
+    }
+}
+
+#[test]
+fn work_whose_callback_goes_down_with_anothers_panic_is_not_observed() {
+    let end = child(|scene| {
+        let Some((device, queue, work)) = open(scene, wgpu::Features::empty()) else { return };
+        let recorder = scene.builder().start().unwrap();
+        let profiler = GpuProfiler::builder(&device, &queue).polling(Polling::Caller).start();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let mapped_at_creation = false;
+        let own = wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation };
+        let own = device.create_buffer(&own);
+        let mut profiled = profiler.encoder("step");
+        (0..2).for_each(|_| encode(&mut profiled, &work, &work.kernels[0], 20));
+        // In one submission, so that both are due in the same poll, this one first.
+        let mut before = device.create_command_encoder(&Default::default());
+        before.clear_buffer(&own, 0, None);
+        before.map_buffer_on_submit(&own, wgpu::MapMode::Read, .., |_| {
+            std::panic::resume_unwind(Box::new("as asked"));
+        });
+        queue.submit([before.finish(), profiled.finish().into_inner()]);
+        assert!(profiler.flush(MINUTE));
+        let report = profiler.report();
+        assert_eq!((report.not_observed, report.never_submitted), (2, 0), "{report}");
+        assert_eq!((report.recorded, report.untimed()), (0, 2), "{report}");
+        // Those that follow are seen.
+        let mut next = profiler.encoder("next");
+        encode(&mut next, &work, &work.kernels[0], 1);
+        profiler.submit([next.finish()]);
+        assert_eq!(profiler.finish(MINUTE).recorded, 1);
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    if !end.had("gpu", "work_whose_callback_goes_down_with_anothers_panic_is_not_observed") {
+        return;
+    }
+    let told = end.trace();
+    assert_eq!(told.only("kernel.untimed").number("count"), 2);
+    assert_eq!(device_work(&told).len(), 1);
 }
 
 /// Threads of this process that belong to a profiler.
