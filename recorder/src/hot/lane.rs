@@ -11,7 +11,7 @@
 
 #![allow(unsafe_code)] // the producer half is behind an UnsafeCell; see `Lane::producer`
 
-use std::cell::UnsafeCell;
+use std::{cell::UnsafeCell, ptr};
 
 use ringscope_format::{
     Kind, LISTED_FRAMES, Link, LongRefs, LostCause, MAX_SLOTS, Record, SkipCause, Status, Value,
@@ -21,7 +21,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{
     atomics::{Acquire, AtomicU32, AtomicU64, Relaxed, Release},
-    hot::{in_flight::InFlight, ownership::Ownership},
+    hot::{fetch_ahead::FetchAhead, in_flight::InFlight, ownership::Ownership},
     long_texts::{self, Parcel},
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Lane {
     /// Touched by the owning thread alone, see [`Ownership`]; re-created by the
     /// thread that claims the lane.
     producer: UnsafeCell<Producer<Record>>,
+    /// Owner only.
+    ahead: FetchAhead,
     /// The owner's track, in the upper half as in a record's third word; 0 once it
     /// has retired. Tracks are never reused, so a guard that finds another track
     /// here knows that the lane is not its own any more.
@@ -126,6 +128,7 @@ impl Lane {
         let (producer, consumer) = RingBuffer::new(0);
         Self {
             producer: UnsafeCell::new(producer),
+            ahead: FetchAhead::nowhere(),
             track_word: AtomicU64::new(0),
             in_flight: InFlight::new(),
             counts: Counts::default(),
@@ -158,8 +161,9 @@ impl Lane {
         // Send and compare tracks first), it does not call itself, and no
         // reference outlives the call.
         let producer = unsafe { &mut *self.producer.get() };
-        if producer.push(record).is_err() {
-            self.lose(LostCause::RingFull, 0);
+        match producer.push(record) {
+            Ok(()) => self.ahead.step(1),
+            Err(_) => self.lose(LostCause::RingFull, 0),
         }
     }
 
@@ -227,6 +231,7 @@ impl Lane {
         if written == 1 + slots {
             // SAFETY: all `1 + slots` places have just been written.
             unsafe { room.commit_all() };
+            self.ahead.step(1 + slots);
         }
     }
 
@@ -263,7 +268,7 @@ impl Lane {
         unsafe {
             if (*self.producer.get()).buffer().capacity() != ring_records {
                 let (mut producer, consumer) = RingBuffer::new(ring_records);
-                touch_every_page(&mut producer);
+                self.ahead.begin(touch_every_page(&mut producer), ring_records);
                 *self.producer.get() = producer;
                 *self.consumer.get() = consumer;
             }
@@ -315,23 +320,23 @@ impl Lane {
     }
 }
 
-/// Writes to every page of the ring once, so that the kernel hands them out now
-/// and not one by one on the hot path.
-fn touch_every_page(producer: &mut Producer<Record>) {
+/// Writes to every page of a new ring once, so that the kernel hands them out now
+/// and not one by one on the hot path. Returns where its records are.
+fn touch_every_page(producer: &mut Producer<Record>) -> *const Record {
     /// Records in the smallest page that there is, 4 KiB.
     const PAGE: usize = 4_096 / size_of::<Record>();
     let everything = producer.slots();
-    if let Ok(mut room) = producer.write_chunk_uninit(everything) {
-        let (first, second) = room.as_mut_slices();
-        for page in first.chunks_mut(PAGE).chain(second.chunks_mut(PAGE)) {
-            page[0].write(Record::default());
-        }
-        // The ring need not begin where a page does, and then ends one page later.
-        if let Some(last) = first.last_mut() {
-            last.write(Record::default());
-        }
-        // Dropped without a commit: the ring stays empty.
+    let Ok(mut room) = producer.write_chunk_uninit(everything) else { return ptr::null() };
+    let (first, second) = room.as_mut_slices();
+    for page in first.chunks_mut(PAGE).chain(second.chunks_mut(PAGE)) {
+        page[0].write(Record::default());
     }
+    // The ring need not begin where a page does, and then ends one page later.
+    if let Some(last) = first.last_mut() {
+        last.write(Record::default());
+    }
+    // Dropped without a commit: the ring stays empty.
+    first.as_ptr().cast()
 }
 
 /// The record of a span that has just ended, as four words: the compiler stores
