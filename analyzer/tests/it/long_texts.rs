@@ -7,7 +7,7 @@ use ringscope_format::{Columns, Kind, OwnedValue, Place, Record, Trace, Value, V
 use tempfile::tempdir;
 
 use crate::{
-    analyze::{Run, analyze},
+    analyze::{Run, analyze, analyze_piped},
     making::{self, THREAD, span},
 };
 
@@ -106,6 +106,39 @@ fn errors_and_queries_have_the_whole_text_and_a_terminal_a_short_one() {
     let json = analyze(dir.path(), &["sql", query, "run.trace", "--format", "json"]).json();
     assert_eq!(json["rows"][0]["text"].as_str(), Some(stack_trace().as_str()));
     assert_eq!(json["rows"][1]["text"].as_str(), Some(stack_trace().as_str()));
+}
+
+#[test]
+fn texts_of_64_kib_leave_tables_in_a_pipe_readable() {
+    let dir = tempdir().unwrap();
+    let (stack, function) = ("s".repeat(65_536), "f".repeat(65_536));
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let (main, name) = (writer.track(THREAD, 1, "main"), writer.name("call.exception"));
+        let keys = ["kind", "stack", "function"].map(|it| writer.name(it));
+        let texts = ["ValueError", &stack, &function];
+        let fields: Vec<(u32, Value<'_>)> = keys.into_iter().zip(texts.map(Value::Text)).collect();
+        let error = Record::point(Kind::ERROR, name, main, 50, (ValueType::None, 0));
+        writer.event(error, &fields, &[]).unwrap();
+        writer.event(span(name, main, 0, 500), &[], &[]).unwrap();
+    });
+    // What is left out is left out of the middle, and that is marked.
+    let mut commands = vec![("report", "ss\u{2026}ff"), ("repro", "ff\u{2026}ff")];
+    if cfg!(feature = "sql") {
+        commands.push(("errors", "ss\u{2026}ff"));
+    }
+    for (command, cut) in commands {
+        let lists_errors = command != "report" || cfg!(feature = "sql");
+        for format in ["table", "markdown"] {
+            let text = analyze_piped(dir.path(), &[command, "run.trace", "--format", format]);
+            let text = text.clean();
+            assert!(text.lines().count() < 60, "{command}: {} lines", text.lines().count());
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest < Some(1_400), "{command}: {longest:?}");
+            assert_eq!(text.contains(cut), lists_errors, "{command}: {text}");
+        }
+        let json = analyze_piped(dir.path(), &[command, "run.trace", "--format", "json"]).clean();
+        assert_eq!(json.contains(&function), lists_errors, "{command}: machines get all of it");
+    }
 }
 
 #[test]
@@ -251,4 +284,20 @@ fn texts_that_stayed_cut_are_told_at_the_top() {
     edited(dir.path(), &["cut", "run.trace", "-o", "cut.trace"]);
     let trace = Trace::open(fs::read(dir.path().join("cut.trace")).unwrap()).unwrap();
     assert_eq!(trace.vitals().unwrap().texts_cut, 1_234, "nobody knows whose they were");
+}
+
+#[test]
+fn counts_of_long_texts_that_no_number_holds_together_are_told_all_the_same() {
+    let dir = tempdir().unwrap();
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let (main, work) = (writer.track(THREAD, 1, "main"), writer.name("work"));
+        writer.long_text("one more", false);
+        writer.event(span(work, main, 0, 500), &[], &[]).unwrap();
+        writer.missing(&Vitals { texts_cut: u64::MAX, ..Vitals::default() });
+    });
+    for command in ["info", "check", "report"] {
+        let run = analyze(dir.path(), &[command, "run.trace"]);
+        assert_eq!(run.code, 0, "{command}: {}", run.stderr);
+        assert!(run.stdout.contains("18,446,744,073,709,551,615"), "{command}: {}", run.stdout);
+    }
 }
