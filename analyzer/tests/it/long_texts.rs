@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path};
 
-use ringscope_format::{Columns, Kind, OwnedValue, Place, Record, Trace, Value, ValueType, Vitals};
+use ringscope_format::{
+    Columns, Kind, OwnedValue, Place, Record, Trace, Value, ValueType, Vitals, long_text_slot,
+    write_slots,
+};
 use tempfile::tempdir;
 
 use crate::{
@@ -200,6 +203,47 @@ fn cut_merge_and_recover_keep_long_texts() {
     assert!(trace.chunks().iter().all(|chunk| chunk.long_text_bytes == 0));
 }
 
+/// A small file: ten thousand errors that refer to one text of 64 KiB.
+fn one_text_for_all(path: &Path) {
+    making::trace(path, |writer| {
+        let (main, name) = (writer.track(THREAD, 1, "main"), writer.name("failed"));
+        let number = writer.long_text(&"x".repeat(65_536), false);
+        let mut slots = Vec::new();
+        write_slots(&[(name, Value::Text("xxx"))], &[], |slot| slots.push(slot));
+        slots.push(long_text_slot(name, number));
+        for at in 0..10_000 {
+            let error = Record::point(Kind::ERROR, name, main, at, (ValueType::None, 0));
+            writer.event_with_slots(error, &slots).unwrap();
+        }
+    });
+    assert!(fs::metadata(path).unwrap().len() < 60_000);
+}
+
+#[test]
+fn a_text_that_every_event_refers_to_is_read_and_copied_once() {
+    let dir = tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    one_text_for_all(&at("run.trace"));
+    edited(dir.path(), &["cut", "run.trace", "-o", "cut.trace"]);
+    edited(dir.path(), &["recover", "run.trace", "-o", "recovered.trace"]);
+    making::tokens(&at("other.trace"));
+    edited(dir.path(), &["merge", "run.trace", "other.trace", "-o", "merged.trace"]);
+    for name in ["run.trace", "cut.trace", "recovered.trace", "merged.trace"] {
+        let texts = texts(&at(name));
+        let whole = texts.iter().filter(|(_, text, _)| text.len() == 65_536).count();
+        let begun = texts.iter().filter(|(_, text, _)| text == "xxx").count();
+        assert_eq!((whole, begun), (1, 9_999), "{name}");
+        let trace = Trace::open(fs::read(at(name)).unwrap()).unwrap();
+        assert_eq!(trace.vitals().unwrap().long_texts, 1, "{name}");
+    }
+    if cfg!(feature = "sql") {
+        let query = "SELECT SUM(LENGTH(text)) AS bytes FROM fields";
+        let arguments = ["sql", query, "run.trace", "--max-memory", "8M", "--format", "json"];
+        let json = analyze(dir.path(), &arguments).json();
+        assert_eq!(json["rows"][0]["bytes"], 65_536 + 3 * 9_999);
+    }
+}
+
 #[test]
 fn scrub_leaves_nothing_of_a_long_text() {
     let dir = tempdir().unwrap();
@@ -262,6 +306,33 @@ fn damaged_long_texts_are_told_and_cost_no_event() {
     let after = texts(&dir.path().join("recovered.trace"));
     let stack = after.iter().find(|(key, ..)| key == "stack").unwrap();
     assert!(stack.2 && stack_trace().starts_with(&stack.1) && stack.1.len() > 500);
+}
+
+#[test]
+fn recover_tells_of_damaged_long_texts_in_a_chunk_with_a_damaged_column_too() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("run.trace");
+    failing(&path);
+    damage(&path);
+    let bytes = fs::read(&path).unwrap();
+    let Place::Sealed { offset, length } = Trace::open(bytes.clone()).unwrap().chunks()[0].place
+    else {
+        panic!("a finished trace has sealed chunks");
+    };
+    // Whichever byte it takes for the names of the events to be all else that is damaged.
+    let damaged = (offset as usize..).take(length as usize).find_map(|at| {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        let trace = Trace::open(bytes.clone()).ok().filter(|trace| trace.damage().is_empty())?;
+        let reads = |columns| trace.decode(&trace.chunks()[0], columns).is_ok();
+        let others = Columns::START | Columns::TRACK | Columns::STATUS | Columns::SHAPE;
+        (!reads(Columns::NAME) && reads(others | Columns::SLOTS)).then_some(bytes)
+    });
+    fs::write(&path, damaged.expect("a column of names")).unwrap();
+    let recover = edited(dir.path(), &["recover", "run.trace", "-o", "recovered.trace"]);
+    assert!(recover.stderr.contains("4 events recovered, 4 of them in part"), "{}", recover.stderr);
+    let told = |what: &str| recover.stderr.lines().any(|line| line.contains(what));
+    assert!(told("name") && told("long texts"), "{}", recover.stderr);
 }
 
 #[test]
