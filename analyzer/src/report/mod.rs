@@ -23,6 +23,7 @@ pub mod summary;
 pub(crate) mod surroundings;
 mod tasks;
 pub mod threads;
+mod timing;
 pub mod tree;
 
 use crate::{

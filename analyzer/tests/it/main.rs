@@ -3,6 +3,7 @@
 mod analyze;
 mod bad_input;
 mod damage;
+mod device_timing;
 mod device_traces;
 mod device_work;
 mod diff;
