@@ -150,6 +150,11 @@ const KEYS: [(&str, Field); 16] = [
     ("block_z", Field::Block(Some(2))),
 ];
 
+/// Whether fields of this key are among what is known of work of devices.
+pub(crate) fn is_read(key: &str) -> bool {
+    KEYS.iter().any(|(known, _)| *known == key)
+}
+
 /// Those of a trace, by the ids of their names.
 struct Keys(HashMap<u32, Field>);
 

@@ -25,7 +25,7 @@ use ringscope_format::Kind;
 #[cfg(feature = "sql")]
 pub(crate) use self::loading::launch_of;
 pub use self::loading::load;
-pub(crate) use self::loading::{UNNAMED_DEVICE, device_in};
+pub(crate) use self::loading::{UNNAMED_DEVICE, device_in, is_read};
 
 /// What devices do, wherever it is recorded.
 pub fn is_device_work(kind: Kind) -> bool {

@@ -23,7 +23,7 @@ use crate::{
 const OF_THE_WORK_ALONE: [&str; 5] =
     ["stage boundary", "dispatch boundary", "pass boundary", "inside pass", "inside encoder"];
 /// What an event about work without a time is called.
-const UNTIMED: &str = "kernel.untimed";
+pub(crate) const UNTIMED: &str = "kernel.untimed";
 /// Devices and reasons are told apart up to so many; a recorder knows three reasons.
 const MOST_APART: usize = 1_000;
 /// Reasons in a line.

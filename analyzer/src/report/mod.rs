@@ -5,6 +5,7 @@ pub mod about;
 mod branches;
 pub mod check;
 pub(crate) mod collapse;
+mod fields;
 mod hints;
 pub mod hist;
 mod in_flight;

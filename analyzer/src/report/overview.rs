@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use ringscope_format::RecordingState;
 
 use super::{
-    Context, about,
+    Context, about, fields,
     hints::{self, Evidence},
     in_flight, kernels,
     own_cost::OwnCost,
@@ -57,6 +57,8 @@ enum Section {
     Counters,
     /// What happened at an instant, by name
     Events,
+    /// What events and spans carry, by name and key
+    Fields,
     /// What went wrong
     Errors,
     /// What was open when the recording ended
@@ -99,11 +101,21 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         }
     }
     let sections = points(&context, &needs, &args.section)?;
+    let mut fields = None;
+    if wants(Section::Fields) {
+        let limit = if args.all { None } else { context.common.limit(fields::USUAL_ROWS) };
+        fields = fields::section(&context, limit)?;
+    }
     for (section, found) in &sections {
+        if *section == Section::Errors {
+            parts.extend(fields.take());
+        }
         if wants(*section) {
             parts.extend(found.iter().cloned());
         }
     }
+    // Without queries, it is the last of these.
+    parts.extend(fields);
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }

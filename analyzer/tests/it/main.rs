@@ -25,6 +25,7 @@ mod export_made;
 mod export_spans;
 mod export_sums;
 mod export_timelines;
+mod fields;
 mod figures;
 mod foreign_made;
 mod formats;
