@@ -15,6 +15,7 @@
 //! - `tables` is the only place that names the columns of the tables that SQL sees,
 //!   and `query` asks Polars about them; both need the feature `sql`.
 //! - [`summary`] is the kernel: sums, self time and exact percentiles by group.
+//! - [`fields`] sums up what events carry, whatever it is called.
 //! - [`device`] is work of GPUs: busy and idle, launches, what kernels do.
 //! - [`report`] has one file per subcommand; each turns a question into a
 //!   [`output::Document`].
@@ -35,6 +36,7 @@ pub mod diff;
 mod edit;
 mod error;
 pub mod export;
+pub mod fields;
 pub mod filter;
 pub mod import;
 pub mod load;

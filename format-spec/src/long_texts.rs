@@ -11,6 +11,8 @@ use std::ops::Range;
 
 const HEAD: usize = 16;
 const CUT: u8 = 1;
+/// The number of no text.
+pub(crate) const NO_LONG_TEXT: u64 = 0;
 
 /// Bytes that the entry of a text takes: what [`push_long_text`] appends.
 pub fn long_text_bytes(text: &str) -> usize {
@@ -136,7 +138,9 @@ impl LongTexts {
         while let Some((number, text, cut)) = entry(entries, at) {
             at = text.end;
             let place = before + text.start..before + text.end;
-            self.by_number.entry(number).or_insert((place, cut));
+            if number != NO_LONG_TEXT {
+                self.by_number.entry(number).or_insert((place, cut));
+            }
         }
         entries.len() - at
     }

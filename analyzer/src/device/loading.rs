@@ -14,7 +14,7 @@ use ringscope_format::{
     Batch, ChunkInfo, Columns, Kind, Names, OwnedValue, Record, TrackKind, parse_slots,
 };
 
-use super::{DeviceWork, Queue, Shape, Work, is_device_work};
+use super::{DeviceWork, Queue, Shape, Work, is_device_work, timing::Sources};
 use crate::{
     Result,
     budget::Budget,
@@ -76,6 +76,7 @@ pub fn load(traces: &Traces, sieves: &[Sieve], budget: Budget) -> Result<Option<
         launches: Vec::new(),
         places: Distinct::default(),
         shapes: Distinct::default(),
+        sources: Sources::default(),
         any: false,
         backwards: 0,
     })?;
@@ -130,11 +131,13 @@ impl Visitor for Kinds<'_> {
 
 /// Keys of fields that say something about work of devices, as VOCABULARY.md
 /// has them.
-const KEYS: [(&str, Field); 14] = [
+const KEYS: [(&str, Field); 16] = [
     ("device", Field::Device),
     ("device_id", Field::Device),
     ("bytes", Field::Bytes),
     ("queue", Field::Queue),
+    ("source", Field::Source),
+    ("uncertainty", Field::Uncertainty),
     ("groups", Field::Grid(None)),
     ("grid", Field::Grid(None)),
     ("grid_x", Field::Grid(Some(0))),
@@ -147,6 +150,11 @@ const KEYS: [(&str, Field); 14] = [
     ("block_z", Field::Block(Some(2))),
 ];
 
+/// Whether fields of this key are among what is known of work of devices.
+pub(crate) fn is_read(key: &str) -> bool {
+    KEYS.iter().any(|(known, _)| *known == key)
+}
+
 /// Those of a trace, by the ids of their names.
 struct Keys(HashMap<u32, Field>);
 
@@ -155,6 +163,8 @@ enum Field {
     Device,
     Bytes,
     Queue,
+    Source,
+    Uncertainty,
     Grid(Option<usize>),
     Block(Option<usize>),
 }
@@ -173,6 +183,10 @@ struct Details {
     bytes: Option<u64>,
     /// From its submission to its begin, in ticks.
     delay: Option<u64>,
+    /// How its time was taken.
+    source: Option<String>,
+    /// By how much it may be off, in ticks.
+    uncertainty: Option<u64>,
     shape: Shape,
 }
 
@@ -194,6 +208,12 @@ impl Details {
                         details.delay = Some(delay);
                     }
                 }
+                Some(Field::Source) => details.source = Some(text(&value, names)),
+                Some(Field::Uncertainty) => {
+                    if let OwnedValue::Ticks(ticks) = value {
+                        details.uncertainty = Some(ticks);
+                    }
+                }
                 Some(Field::Grid(None)) => details.shape.grid = sides(&text(&value, names)),
                 Some(Field::Block(None)) => details.shape.block = sides(&text(&value, names)),
                 Some(Field::Grid(Some(axis))) => grid[*axis] = number(&value),
@@ -211,7 +231,7 @@ impl Details {
     }
 }
 
-fn number(value: &OwnedValue) -> Option<u64> {
+pub(super) fn number(value: &OwnedValue) -> Option<u64> {
     match *value {
         OwnedValue::U64(n) | OwnedValue::Ticks(n) => Some(n),
         OwnedValue::I64(n) => u64::try_from(n).ok(),
@@ -220,7 +240,7 @@ fn number(value: &OwnedValue) -> Option<u64> {
     }
 }
 
-fn text(value: &OwnedValue, names: &Names) -> String {
+pub(super) fn text(value: &OwnedValue, names: &Names) -> String {
     match value {
         OwnedValue::U64(n) | OwnedValue::Ticks(n) => n.to_string(),
         OwnedValue::I64(n) => n.to_string(),
@@ -283,6 +303,7 @@ struct Collector<'a> {
     /// Trace, track and device, if a field tells.
     places: Distinct<(usize, u32, Option<String>)>,
     shapes: Distinct<Shape>,
+    sources: Sources,
     any: bool,
     backwards: u64,
 }
@@ -314,6 +335,7 @@ impl Visitor for Collector<'_> {
             }
             self.backwards += u64::from((record.value as i64) < 0);
             let details = Details::of(slots, &self.keys[trace], loaded.trace.names());
+            self.sources.add(trace, details.source, duration, details.uncertainty);
             let work = Work {
                 start: record.start,
                 duration,
@@ -337,7 +359,7 @@ fn is_on_host(loaded: &Loaded, track: u32) -> bool {
 /// What all workers found, with one numbering and with launches.
 fn join(traces: &Traces, workers: Vec<Collector<'_>>) -> DeviceWork {
     let (mut queues, mut shapes) = (Distinct::default(), Distinct::default());
-    let mut launches = Vec::new();
+    let (mut launches, mut sources) = (Vec::new(), Sources::default());
     let mut all = DeviceWork::default();
     let mut found: Vec<(Work, u32)> = Vec::new();
     for worker in workers {
@@ -361,7 +383,9 @@ fn join(traces: &Traces, workers: Vec<Collector<'_>>) -> DeviceWork {
         }));
         launches.extend(worker.launches);
         all.backwards += worker.backwards;
+        sources.append(worker.sources);
     }
+    all.timed = sources.together(traces);
     let unordered: Vec<Queue> = queues.in_order();
     all.queues = unordered.clone();
     all.queues.sort();

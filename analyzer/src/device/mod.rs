@@ -11,19 +11,21 @@
 //! - [`categories`] says what a kernel does, by its name.
 //! - [`names`] takes a name apart.
 //! - [`groups`] sums up.
+//! - [`timing`] says how times were taken, and what has none.
 
 pub mod categories;
 pub mod groups;
 mod loading;
 pub mod names;
 pub mod timeline;
+pub mod timing;
 
 use ringscope_format::Kind;
 
 #[cfg(feature = "sql")]
 pub(crate) use self::loading::launch_of;
 pub use self::loading::load;
-pub(crate) use self::loading::{UNNAMED_DEVICE, device_in};
+pub(crate) use self::loading::{UNNAMED_DEVICE, device_in, is_read};
 
 /// What devices do, wherever it is recorded.
 pub fn is_device_work(kind: Kind) -> bool {
@@ -96,6 +98,8 @@ pub struct DeviceWork {
     pub queues: Vec<Queue>,
     /// The distinct ones.
     pub shapes: Vec<Shape>,
+    /// How its times were taken, what took longest first.
+    pub timed: Vec<timing::Timed>,
     /// Durations that were negative and count as 0.
     pub backwards: u64,
 }

@@ -125,6 +125,7 @@ impl Found {
         let events = u64::from(chunk.events);
         match rescue(trace, chunk) {
             Ok(rescued) => {
+                self.list.extend(rescued.long_texts_error.as_ref().map(ToString::to_string));
                 *batch = rescued;
                 self.partly += events;
                 true
@@ -187,8 +188,9 @@ fn rescue<S: Source>(
     batch.link.resize(events, 0);
     batch.status = zeros(column(Columns::STATUS).status);
     batch.shape = zeros(column(Columns::SHAPE).shape);
-    batch.slots = column(Columns::SHAPE | Columns::SLOTS).slots;
-    batch.long_texts = column(Columns::LONG_TEXTS).long_texts;
+    let slots = column(Columns::SHAPE | Columns::SLOTS | Columns::LONG_TEXTS);
+    (batch.slots, batch.long_texts) = (slots.slots, slots.long_texts);
+    batch.long_texts_error = slots.long_texts_error;
     let needed = batch.slot_ranges().last().map_or(0, |range| range.end);
     if batch.slots.len() != needed {
         batch.slots.clear();

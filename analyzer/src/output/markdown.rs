@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Cell, Document, Part, Style, Table, readable};
+use super::{Cell, Document, MOST_TEXT, Part, Style, Table, readable};
 
 pub(super) fn print(document: &Document, style: &Style, out: &mut impl Write) -> io::Result<()> {
     for (at, part) in document.parts.iter().enumerate() {
@@ -46,11 +46,11 @@ fn print_table(table: &Table, style: &Style, out: &mut impl Write) -> io::Result
 
 fn escaped(cell: &Cell, style: &Style) -> String {
     let text = readable::cell(cell, style.time_unit);
-    let text = text.trim();
+    let text = readable::shorten_middle(text.trim(), MOST_TEXT);
     match cell {
         Cell::Text(_) if !text.is_empty() => {
             format!("`{}`", text.replace('|', "\\|").replace('`', "'"))
         }
-        _ => text.to_owned(),
+        _ => text.into_owned(),
     }
 }

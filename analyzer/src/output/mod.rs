@@ -24,6 +24,9 @@ pub use self::{
 };
 use crate::Result;
 
+/// Characters of a cell in a table for people, at most; machines get all of it.
+const MOST_TEXT: usize = 1_000;
+
 /// In which form to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {

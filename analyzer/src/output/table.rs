@@ -6,7 +6,7 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Drawing, Width, presets,
 };
 
-use super::{Cell, Document, Part, Style, Table, heading, readable};
+use super::{Cell, Document, MOST_TEXT, Part, Style, Table, heading, readable};
 
 /// Texts are not cut below this, however narrow the terminal.
 const LEAST_TEXT: usize = 12;
@@ -51,9 +51,11 @@ fn print_table(table: &Table, style: &Style, out: &mut impl Write) -> io::Result
 
 fn draw(table: &Table, style: &Style, out: &mut impl Write) -> io::Result<()> {
     let all_rows = || table.rows.iter().chain(&table.footer);
-    let mut texts: Vec<Vec<String>> = all_rows()
-        .map(|row| row.iter().map(|cell| readable::cell(cell, style.time_unit)).collect())
-        .collect();
+    // Off a terminal too: widths of the table crate are 16 bits wide, and a text may be longer.
+    let at_most = |text: &str| readable::shorten_middle(text, MOST_TEXT).into_owned();
+    let written = |cell: &Cell| at_most(&readable::cell(cell, style.time_unit));
+    let mut texts: Vec<Vec<String>> =
+        all_rows().map(|row| row.iter().map(written).collect()).collect();
     let is_text = |at: usize| all_rows().any(|row| matches!(row[at], Cell::Text(_)));
     if let Some(width) = style.width {
         shorten(table, &mut texts, width, is_text);
@@ -61,7 +63,7 @@ fn draw(table: &Table, style: &Style, out: &mut impl Write) -> io::Result<()> {
     let mut drawing = Drawing::new();
     drawing.load_style(presets::NOTHING);
     drawing.set_content_arrangement(ContentArrangement::Disabled);
-    drawing.set_header(table.columns.iter().map(|column| column.title.clone()));
+    drawing.set_header(table.columns.iter().map(|column| at_most(&column.title)));
     drawing.add_rows(texts);
     for (at, column) in drawing.column_iter_mut().enumerate() {
         let alignment = if is_text(at) { CellAlignment::Left } else { CellAlignment::Right };
@@ -82,7 +84,7 @@ fn shorten(
     width: usize,
     is_text: impl Fn(usize) -> bool,
 ) {
-    let length = |text: &str| text.chars().count();
+    let length = |text: &str| text.chars().count().min(MOST_TEXT);
     let widest = |texts: &[Vec<String>], at: usize| {
         let cells = texts.iter().map(|row| length(&row[at]));
         cells.chain([length(&table.columns[at].title)]).max().unwrap_or(0)

@@ -68,6 +68,11 @@ pub(super) fn warn(context: &Context) {
     }
 }
 
+/// Whether there is anything to say of long texts.
+pub(super) fn has_long_texts(vitals: &Vitals) -> bool {
+    vitals.long_texts > 0 || vitals.texts_cut > 0
+}
+
 /// Texts of errors that are longer than an event holds, in words.
 pub(super) fn long_texts(vitals: &Vitals) -> String {
     match vitals.texts_cut {

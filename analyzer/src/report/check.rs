@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
                 }
             });
         }
-        if let Some(vitals) = vitals.filter(|vitals| vitals.long_texts + vitals.texts_cut > 0) {
+        if let Some(vitals) = vitals.filter(|vitals| about::has_long_texts(vitals)) {
             lines.push(format!("  {:<10} {}", "long texts", about::long_texts(vitals)));
         }
         let clock = loaded.trace.clock();

@@ -148,7 +148,7 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
             text.push_str(&format!(", {} overwritten by newer ones", count(vitals.overwritten)));
         }
         say("account", text);
-        if vitals.long_texts + vitals.texts_cut > 0 {
+        if about::has_long_texts(vitals) {
             say("long texts", about::long_texts(vitals));
         }
     }

@@ -7,7 +7,7 @@
 //! a filter on names, tracks or durations, what else ran in a gap is not known, so idle
 //! time has no causes then and communication is not compared with computation.
 
-use super::{Context, about::in_words, spans};
+use super::{Context, about::in_words, spans, timing};
 use crate::{
     Result,
     cli::{Common, parse_length},
@@ -16,6 +16,7 @@ use crate::{
         groups::{self, Apart, Group, GroupBy, Summed},
         names::gist,
         timeline::KERNEL_WAIT_NS,
+        timing::{Untimed, untimed},
     },
     output::{Cell, Column, Document, Format, Part, Selection, Table, count},
 };
@@ -56,8 +57,10 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     };
     let work = found.unwrap_or_default();
     warn(&work);
+    let untimed = untimed(&context.traces, &context.sieves)?;
     let summed = groups::sum(&context.traces, &work, args.group_by, args.by);
     let mut table = kernel_table(&context, &work, &summed, args.by);
+    table.title = timing::heading(&table.title, &work, &untimed);
     if work.work.is_empty() {
         table.note = nothing.to_owned();
     }
@@ -70,6 +73,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     if !work.work.is_empty() || context.common.for_machines() {
         parts.push(Part::Table(device_table(&context, &work, args.kernel_wait)?));
     }
+    parts.extend(timing::parts(&context, &work, &untimed)?);
     let document = context.document("ringscope.kernels/1", parts);
     Ok((context.common, document))
 }
@@ -77,21 +81,24 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
 /// What `report` has to say about devices.
 #[derive(Default)]
 pub(super) struct Section {
-    /// The top kernels by full name, and the devices.
+    /// The top kernels by full name, the devices, and what is coarse or missing.
     pub(super) parts: Vec<Part>,
     /// The whole name of the first of them: a table may have its gist alone.
     pub(super) top: Option<String>,
+    /// Work of which no time is known.
+    pub(super) untimed: Vec<Untimed>,
 }
 
 /// For `report`. Empty if the traces hold no work of devices, which is cheap to
 /// find out, or more of it than memory takes, which is said.
 pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Section> {
+    let untimed = untimed(&context.traces, &context.sieves)?;
     let work = match device::load(&context.traces, &context.sieves, context.common.budget()) {
         Ok(Some(work)) => work,
-        Ok(None) => return Ok(Section::default()),
-        Err(error) => {
-            eprintln!("analyze: {error}");
-            return Ok(Section::default());
+        found => {
+            found.inspect_err(|error| eprintln!("analyze: {error}")).ok();
+            let parts = timing::parts(context, &DeviceWork::default(), &untimed)?;
+            return Ok(Section { parts, untimed, top: None });
         }
     };
     warn(&work);
@@ -104,8 +111,11 @@ pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Section
     add_unlaunched(&mut table, &summed);
     Selection::default().choose_columns(&mut table, context.common.for_machines())?;
     let devices = device_table(context, &work, KERNEL_WAIT_NS)?;
-    let parts = vec![Part::Table(table), Part::Table(devices)];
-    Ok(Section { parts, top: summed.groups.first().map(|group| group.label.clone()) })
+    table.title = timing::heading(&table.title, &work, &untimed);
+    let mut parts = vec![Part::Table(table), Part::Table(devices)];
+    parts.extend(timing::parts(context, &work, &untimed)?);
+    let top = summed.groups.first().map(|group| group.label.clone());
+    Ok(Section { parts, top, untimed })
 }
 
 /// Says what makes the figures less than the whole truth.

@@ -5,6 +5,7 @@ pub mod about;
 mod branches;
 pub mod check;
 pub(crate) mod collapse;
+mod fields;
 mod hints;
 pub mod hist;
 mod in_flight;
@@ -23,6 +24,7 @@ pub mod summary;
 pub(crate) mod surroundings;
 mod tasks;
 pub mod threads;
+mod timing;
 pub mod tree;
 
 use crate::{

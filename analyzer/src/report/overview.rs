@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use ringscope_format::RecordingState;
 
 use super::{
-    Context, about,
+    Context, about, fields,
     hints::{self, Evidence},
     in_flight, kernels,
     own_cost::OwnCost,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Result,
     cli::{CATEGORIES, Common},
+    device::timing::{Untimed, in_words, untimed},
     load::Loaded,
     output::{Cell, Column, Document, Part, Table, count, shown},
     summary::Answer,
@@ -56,6 +57,8 @@ enum Section {
     Counters,
     /// What happened at an instant, by name
     Events,
+    /// What events and spans carry, by name and key
+    Fields,
     /// What went wrong
     Errors,
     /// What was open when the recording ended
@@ -98,11 +101,21 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
         }
     }
     let sections = points(&context, &needs, &args.section)?;
+    let mut fields = None;
+    if wants(Section::Fields) {
+        let limit = if args.all { None } else { context.common.limit(fields::USUAL_ROWS) };
+        fields = fields::section(&context, limit)?;
+    }
     for (section, found) in &sections {
+        if *section == Section::Errors {
+            parts.extend(fields.take());
+        }
         if wants(*section) {
             parts.extend(found.iter().cloned());
         }
     }
+    // Without queries, it is the last of these.
+    parts.extend(fields);
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }
@@ -118,7 +131,11 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     }
     if wants(Section::Header) {
         // Said first and known last: what could not be read has been tried by now.
-        parts.splice(..0, headers(&context));
+        let untimed = match needs(Section::Kernels) {
+            true => devices.untimed,
+            false => untimed(&context.traces, &context.sieves)?,
+        };
+        parts.splice(..0, headers(&context, &untimed));
     }
     let document = context.document("ringscope.report/1", parts);
     Ok((context.common, document))
@@ -154,20 +171,21 @@ fn points(
 const QUERIES: [Section; 4] =
     [Section::Memory, Section::Counters, Section::Events, Section::Errors];
 
-fn headers(context: &Context) -> Vec<Part> {
+fn headers(context: &Context, untimed: &[Untimed]) -> Vec<Part> {
     let one = context.traces.list.len() == 1;
     let key = |loaded: &Loaded| match one {
         true => "header".to_owned(),
         false => format!("header of {}", loaded.label),
     };
     let of = |(at, loaded): (usize, &Loaded)| {
-        header(loaded, context.traces.events_unreadable(at), key(loaded))
+        let untimed: Vec<Untimed> = untimed.iter().filter(|it| it.trace == at).cloned().collect();
+        header(loaded, context.traces.events_unreadable(at), &untimed, key(loaded))
     };
     context.traces.list.iter().enumerate().map(of).collect()
 }
 
 /// What, where, when, how long; and what is missing, before any figure.
-fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
+fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) -> Part {
     let trace = &loaded.trace;
     let said = |key: &str| trace.metadata().get(key).map(|text| shown(text).into_owned());
     let mut lines = Vec::new();
@@ -202,11 +220,18 @@ fn header(loaded: &Loaded, unreadable: u64, key: String) -> Part {
     ));
     lines.push(format!("  {}", ending(loaded)));
     lines.push(format!("  {}", account(loaded, unreadable)));
+    if !untimed.is_empty() {
+        lines.push(format!("  NO TIME of device work: {}", in_words(untimed)));
+    }
     let own_cost = OwnCost::of(loaded);
     lines.extend(own_cost.map(|cost| format!("  {}", cost.in_words(loaded.length_ns()))));
     let mut value = about::one_trace_json(loaded);
     if let (Some(object), Some(cost)) = (value.as_object_mut(), own_cost) {
         object.insert("own_cost".to_owned(), cost.json());
+    }
+    if let (Some(object), false) = (value.as_object_mut(), untimed.is_empty()) {
+        let all = untimed.iter().fold(0_u64, |sum, it| sum.saturating_add(it.count));
+        object.insert("device_work_without_a_time".to_owned(), all.into());
     }
     Part::Text { key, title: shown(&loaded.path.display().to_string()).into_owned(), lines, value }
 }

@@ -24,6 +24,11 @@ const KEYS: [&str; 3] = ["busy", "slices", "moves"];
 /// And of what it says if its creation is not known.
 const FROM_FIRST_ENTER: &str = "from_first_enter";
 
+/// Whether a life's field of this key is one of these.
+pub(super) fn is_read(key: &str) -> bool {
+    KEYS.contains(&key) || key == FROM_FIRST_ENTER
+}
+
 /// Sums over the tasks of one name, in one trace's ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {

@@ -46,6 +46,13 @@ pub(crate) fn analyze(dir: &Path, arguments: &[impl AsRef<OsStr>]) -> Run {
     finish(command(dir, arguments).stdin(Stdio::null()).output().expect("analyze runs"))
 }
 
+/// The same with its output in a pipe and nobody to say how wide it should be.
+pub(crate) fn analyze_piped(dir: &Path, arguments: &[&str]) -> Run {
+    let mut command = command(dir, arguments);
+    command.env_remove("COLUMNS");
+    finish(command.stdin(Stdio::null()).output().expect("analyze runs"))
+}
+
 /// The same started by another program, which takes it as its last arguments.
 pub(crate) fn analyze_under(
     launcher: &str,

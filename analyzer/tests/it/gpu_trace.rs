@@ -14,6 +14,15 @@ fn kernels_of_a_real_recording_say_what_they_said() {
     assert_eq!(said, include_str!("../../../testdata/gpu_pipeline.kernels"));
 }
 
+#[cfg(feature = "sql")] // without it there is no memory, in neither
+#[test]
+fn memory_and_report_of_a_real_recording_say_what_they_said() {
+    let said = analyze(testdata(), &["memory", "gpu_pipeline.trace"]).clean();
+    assert_eq!(said, include_str!("../../../testdata/gpu_pipeline.memory"));
+    let said = analyze(testdata(), &["report", "gpu_pipeline.trace"]).clean();
+    assert_eq!(said, include_str!("../../../testdata/gpu_pipeline.report"));
+}
+
 #[test]
 fn a_real_recording_of_a_gpu_has_kernels_delays_idle_and_overlap() {
     let run = analyze(testdata(), &["kernels", "--format", "json", "gpu_pipeline.trace"]).json();

@@ -3,11 +3,14 @@
 
 use std::{fs, path::Path};
 
-use ringscope_format::{Columns, Kind, OwnedValue, Place, Record, Trace, Value, ValueType, Vitals};
+use ringscope_format::{
+    Columns, Kind, OwnedValue, Place, Record, Trace, Value, ValueType, Vitals, long_text_slot,
+    write_slots,
+};
 use tempfile::tempdir;
 
 use crate::{
-    analyze::{Run, analyze},
+    analyze::{Run, analyze, analyze_piped},
     making::{self, THREAD, span},
 };
 
@@ -109,6 +112,39 @@ fn errors_and_queries_have_the_whole_text_and_a_terminal_a_short_one() {
 }
 
 #[test]
+fn texts_of_64_kib_leave_tables_in_a_pipe_readable() {
+    let dir = tempdir().unwrap();
+    let (stack, function) = ("s".repeat(65_536), "f".repeat(65_536));
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let (main, name) = (writer.track(THREAD, 1, "main"), writer.name("call.exception"));
+        let keys = ["kind", "stack", "function"].map(|it| writer.name(it));
+        let texts = ["ValueError", &stack, &function];
+        let fields: Vec<(u32, Value<'_>)> = keys.into_iter().zip(texts.map(Value::Text)).collect();
+        let error = Record::point(Kind::ERROR, name, main, 50, (ValueType::None, 0));
+        writer.event(error, &fields, &[]).unwrap();
+        writer.event(span(name, main, 0, 500), &[], &[]).unwrap();
+    });
+    // What is left out is left out of the middle, and that is marked.
+    let mut commands = vec![("report", "ss\u{2026}ff"), ("repro", "ff\u{2026}ff")];
+    if cfg!(feature = "sql") {
+        commands.push(("errors", "ss\u{2026}ff"));
+    }
+    for (command, cut) in commands {
+        let lists_errors = command != "report" || cfg!(feature = "sql");
+        for format in ["table", "markdown"] {
+            let text = analyze_piped(dir.path(), &[command, "run.trace", "--format", format]);
+            let text = text.clean();
+            assert!(text.lines().count() < 60, "{command}: {} lines", text.lines().count());
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest < Some(1_400), "{command}: {longest:?}");
+            assert_eq!(text.contains(cut), lists_errors, "{command}: {text}");
+        }
+        let json = analyze_piped(dir.path(), &[command, "run.trace", "--format", "json"]).clean();
+        assert_eq!(json.contains(&function), lists_errors, "{command}: machines get all of it");
+    }
+}
+
+#[test]
 fn every_export_of_events_has_the_whole_text() {
     let dir = tempdir().unwrap();
     failing(&dir.path().join("run.trace"));
@@ -165,6 +201,47 @@ fn cut_merge_and_recover_keep_long_texts() {
     let trace = Trace::open(fs::read(at("spans.trace")).unwrap()).unwrap();
     assert_eq!(trace.vitals().unwrap().long_texts, 0);
     assert!(trace.chunks().iter().all(|chunk| chunk.long_text_bytes == 0));
+}
+
+/// A small file: ten thousand errors that refer to one text of 64 KiB.
+fn one_text_for_all(path: &Path) {
+    making::trace(path, |writer| {
+        let (main, name) = (writer.track(THREAD, 1, "main"), writer.name("failed"));
+        let number = writer.long_text(&"x".repeat(65_536), false);
+        let mut slots = Vec::new();
+        write_slots(&[(name, Value::Text("xxx"))], &[], |slot| slots.push(slot));
+        slots.push(long_text_slot(name, number));
+        for at in 0..10_000 {
+            let error = Record::point(Kind::ERROR, name, main, at, (ValueType::None, 0));
+            writer.event_with_slots(error, &slots).unwrap();
+        }
+    });
+    assert!(fs::metadata(path).unwrap().len() < 60_000);
+}
+
+#[test]
+fn a_text_that_every_event_refers_to_is_read_and_copied_once() {
+    let dir = tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    one_text_for_all(&at("run.trace"));
+    edited(dir.path(), &["cut", "run.trace", "-o", "cut.trace"]);
+    edited(dir.path(), &["recover", "run.trace", "-o", "recovered.trace"]);
+    making::tokens(&at("other.trace"));
+    edited(dir.path(), &["merge", "run.trace", "other.trace", "-o", "merged.trace"]);
+    for name in ["run.trace", "cut.trace", "recovered.trace", "merged.trace"] {
+        let texts = texts(&at(name));
+        let whole = texts.iter().filter(|(_, text, _)| text.len() == 65_536).count();
+        let begun = texts.iter().filter(|(_, text, _)| text == "xxx").count();
+        assert_eq!((whole, begun), (1, 9_999), "{name}");
+        let trace = Trace::open(fs::read(at(name)).unwrap()).unwrap();
+        assert_eq!(trace.vitals().unwrap().long_texts, 1, "{name}");
+    }
+    if cfg!(feature = "sql") {
+        let query = "SELECT SUM(LENGTH(text)) AS bytes FROM fields";
+        let arguments = ["sql", query, "run.trace", "--max-memory", "8M", "--format", "json"];
+        let json = analyze(dir.path(), &arguments).json();
+        assert_eq!(json["rows"][0]["bytes"], 65_536 + 3 * 9_999);
+    }
 }
 
 #[test]
@@ -232,6 +309,33 @@ fn damaged_long_texts_are_told_and_cost_no_event() {
 }
 
 #[test]
+fn recover_tells_of_damaged_long_texts_in_a_chunk_with_a_damaged_column_too() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("run.trace");
+    failing(&path);
+    damage(&path);
+    let bytes = fs::read(&path).unwrap();
+    let Place::Sealed { offset, length } = Trace::open(bytes.clone()).unwrap().chunks()[0].place
+    else {
+        panic!("a finished trace has sealed chunks");
+    };
+    // Whichever byte it takes for the names of the events to be all else that is damaged.
+    let damaged = (offset as usize..).take(length as usize).find_map(|at| {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        let trace = Trace::open(bytes.clone()).ok().filter(|trace| trace.damage().is_empty())?;
+        let reads = |columns| trace.decode(&trace.chunks()[0], columns).is_ok();
+        let others = Columns::START | Columns::TRACK | Columns::STATUS | Columns::SHAPE;
+        (!reads(Columns::NAME) && reads(others | Columns::SLOTS)).then_some(bytes)
+    });
+    fs::write(&path, damaged.expect("a column of names")).unwrap();
+    let recover = edited(dir.path(), &["recover", "run.trace", "-o", "recovered.trace"]);
+    assert!(recover.stderr.contains("4 events recovered, 4 of them in part"), "{}", recover.stderr);
+    let told = |what: &str| recover.stderr.lines().any(|line| line.contains(what));
+    assert!(told("name") && told("long texts"), "{}", recover.stderr);
+}
+
+#[test]
 fn texts_that_stayed_cut_are_told_at_the_top() {
     let dir = tempdir().unwrap();
     making::trace(&dir.path().join("run.trace"), |writer| {
@@ -252,4 +356,20 @@ fn texts_that_stayed_cut_are_told_at_the_top() {
     edited(dir.path(), &["cut", "run.trace", "-o", "cut.trace"]);
     let trace = Trace::open(fs::read(dir.path().join("cut.trace")).unwrap()).unwrap();
     assert_eq!(trace.vitals().unwrap().texts_cut, 1_234, "nobody knows whose they were");
+}
+
+#[test]
+fn counts_of_long_texts_that_no_number_holds_together_are_told_all_the_same() {
+    let dir = tempdir().unwrap();
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let (main, work) = (writer.track(THREAD, 1, "main"), writer.name("work"));
+        writer.long_text("one more", false);
+        writer.event(span(work, main, 0, 500), &[], &[]).unwrap();
+        writer.missing(&Vitals { texts_cut: u64::MAX, ..Vitals::default() });
+    });
+    for command in ["info", "check", "report"] {
+        let run = analyze(dir.path(), &[command, "run.trace"]);
+        assert_eq!(run.code, 0, "{command}: {}", run.stderr);
+        assert!(run.stdout.contains("18,446,744,073,709,551,615"), "{command}: {}", run.stdout);
+    }
 }

@@ -3,6 +3,7 @@
 mod analyze;
 mod bad_input;
 mod damage;
+mod device_timing;
 mod device_traces;
 mod device_work;
 mod diff;
@@ -24,6 +25,7 @@ mod export_made;
 mod export_spans;
 mod export_sums;
 mod export_timelines;
+mod fields;
 mod figures;
 mod foreign_made;
 mod formats;

@@ -279,3 +279,27 @@ fn figures<const N: usize>(
     };
     rows.as_array().into_iter().flatten().map(row).collect()
 }
+
+#[test]
+fn numbers_that_are_no_whole_ones_of_64_bits_stop_no_report() {
+    let mut made = Made::new();
+    let far = |key| (key, Value::U64(u64::MAX));
+    made.event("training.step", 1, &[("loss", Value::F64(f64::NAN)), ("step", Value::U64(1))]);
+    made.event("memory.allocate", 2, &[far("id"), ("bytes", Value::U64(64)), far("device")]);
+    made.event("memory.release", 3, &[far("id"), far("device")]);
+    made.event("memory.weights", 4, &[("path", Value::Text("a")), far("bytes"), far("device")]);
+    made.event("pool.checkout", 5, &[far("pool"), ("queue", Value::F64(f64::INFINITY))]);
+    made.event("cache.hit", 6, &[far("cache"), ("bytes", Value::F64(f64::NEG_INFINITY))]);
+    made.span("call", 7, 5, Status::ERROR, &[far("function"), far("kind")]);
+    made.reading(Kind::GAUGE, "pool.depth", 8, u64::MAX);
+    let made = made.finish();
+    for report in ["report", "memory", "counters", "errors", "calls", "pool", "training", "caches"]
+    {
+        for format in ["table", "json"] {
+            let said = made.output(&[report, "--format", format]);
+            assert!(!said.is_empty(), "{report}");
+        }
+    }
+    let memory = made.json(&["memory"]);
+    assert_eq!(memory["rows"][0]["outstanding_bytes"], 0, "its release was found: {memory}");
+}

@@ -108,9 +108,11 @@ fuzz_target!(|steps: Vec<Step>| {
         assert_eq!(trace.damage(), []);
         let mut events = Vec::new();
         for chunk in trace.chunks().iter().filter(|chunk| chunk.events > 0) {
-            let batch = trace.decode(chunk, Columns::ALL | Columns::LONG_TEXTS).unwrap();
+            // Apart: together, a slot that refers to a text for the second time is changed.
+            let batch = trace.decode(chunk, Columns::LONG_TEXTS).unwrap();
             assert!(batch.long_texts_error.is_none());
             texts[at].push(batch.long_texts.clone());
+            let batch = trace.decode(chunk, Columns::ALL).unwrap();
             events.extend(batch.records().map(|(record, slots)| (record, slots.to_vec())));
         }
         assert_eq!(events, expected);

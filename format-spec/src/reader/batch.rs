@@ -2,9 +2,10 @@
 
 use super::decode::Scratch;
 use crate::error::Error;
-use crate::long_texts::LongTexts;
+use crate::long_texts::{LongTexts, NO_LONG_TEXT};
 use crate::record::{Kind, Record, Status};
 use crate::slots::{EventDetails, parse_slots};
+use std::collections::HashSet;
 use std::ops::{BitOr, Range};
 
 /// A set of columns.
@@ -88,7 +89,8 @@ pub struct Batch {
     pub depth: Vec<u8>,
     /// Numbers of slots and types of values.
     pub shape: Vec<u8>,
-    /// The slots of all events, one event after the other.
+    /// The slots of all events, one event after the other. With [`Columns::LONG_TEXTS`], slots
+    /// that refer to a text to which one before them refers have the number 0.
     pub slots: Vec<Record>,
     /// The long texts of the events.
     pub long_texts: LongTexts,
@@ -161,6 +163,21 @@ impl Batch {
         }
         if wants(Columns::SLOTS) {
             self.slots.extend(units.iter().filter(|unit| unit.kind.is_slot()));
+        }
+        self.first_references(columns);
+    }
+
+    /// Only the first slot that refers to a long text goes on doing so (SPEC 8.3.6): texts
+    /// that are read take no more room than those that are stored, whatever the slots say.
+    pub(crate) fn first_references(&mut self, columns: Columns) {
+        if !columns.contains(Columns::SLOTS | Columns::LONG_TEXTS) {
+            return;
+        }
+        let mut referred = HashSet::new();
+        for slot in self.slots.iter_mut().filter(|slot| slot.kind == Kind::LONG_TEXT) {
+            if !referred.insert(slot.start) {
+                slot.start = NO_LONG_TEXT;
+            }
         }
     }
 

@@ -110,6 +110,7 @@ pub(crate) fn decode<S: Source>(
             });
         }
     }
+    batch.first_references(columns);
     Ok(())
 }
 

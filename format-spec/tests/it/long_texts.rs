@@ -164,6 +164,34 @@ fn long_texts_come_back_whole_from_raw_slots_and_from_sealed_chunks() {
 }
 
 #[test]
+fn text_that_several_slots_refer_to_is_that_of_the_first_alone() {
+    let (mut content, long) = (spans(1, 0, 1_000), "x".repeat(5_000));
+    failure(&mut content, 7, &[&long]);
+    failure(&mut content, 8, &[&long]);
+    // Another event and the same number.
+    let again = content.events[..content.events.len() / 2].to_vec();
+    content.events.splice(again.len()..again.len(), again);
+    let mut sealed = TraceFile::finished();
+    sealed.append_data(&content);
+    let mut raw = TraceFile::live(1, 4_000);
+    let mut writer = SlotWriter::begin(raw.slot(0), 1);
+    assert!(writer.push_bytes(BatchKind::LongTexts, 1, 2, &content.long_texts));
+    assert!(writer.push_events(0, 1, 3, &content.events, &[]));
+    writer.publish();
+    for file in [&sealed, &raw] {
+        let trace = file.open();
+        let batch = trace.decode(&trace.chunks()[0], all()).unwrap();
+        let told: Vec<(usize, bool)> =
+            texts_of(&batch).iter().map(|told| (told[0].0.len(), told[0].1)).collect();
+        assert!(matches!(told[..], [(5_000, false), (..5_000, true), (5_000, false)]), "{told:?}");
+        // Slots of a reader that does not resolve them are as they were written.
+        let batch = trace.decode(&trace.chunks()[0], Columns::ALL).unwrap();
+        let slots = content.events.iter().filter(|unit| unit.kind.is_slot());
+        assert!(batch.slots.iter().eq(slots));
+    }
+}
+
+#[test]
 fn reader_that_does_not_ask_for_long_texts_gets_their_beginnings_and_reads_none() {
     let mut file = TraceFile::finished();
     let mut chunk = file.encoder.data(&content(1), &[]).unwrap().to_vec();

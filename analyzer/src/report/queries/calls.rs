@@ -27,7 +27,7 @@ SELECT s.trace, COALESCE(f.function, '(no function)') AS function, COUNT(*) AS c
        SUM(f.run_ns) AS run_ns, SUM(f.decode_ns) AS decode_ns
 FROM spans s
 LEFT JOIN (SELECT record,
-             MAX(CASE WHEN key = 'function' THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS function,
+             MAX(CASE WHEN key = 'function' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS function,
              MAX(CASE WHEN key IN ('queue', 'queue_ns') THEN number END) AS queue_ns,
              MAX(CASE WHEN key IN ('encode', 'encode_ns') THEN number END) AS encode_ns,
              MAX(CASE WHEN key IN ('run', 'run_ns') THEN number END) AS run_ns,

@@ -27,7 +27,7 @@ const ERRORS: &str = "\
 SELECT r.trace, r.name, f.error_kind, r.kind AS what, COUNT(*) AS count,
        MIN(r.start_ns) AS first_ns, MAX(r.start_ns) AS last_ns, MAX(r.record) AS last_record
 FROM records r
-LEFT JOIN (SELECT record, MAX(CASE WHEN key = 'kind' THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS error_kind
+LEFT JOIN (SELECT record, MAX(CASE WHEN key = 'kind' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS error_kind
            FROM fields GROUP BY record) f ON f.record = r.record
 WHERE r.kind = 'error' OR r.status = 'error'
 GROUP BY r.trace, r.name, f.error_kind, r.kind

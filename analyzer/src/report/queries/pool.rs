@@ -45,7 +45,7 @@ SELECT r.trace, COALESCE(f.pool, '(unnamed)') AS pool,
        SUM(CASE WHEN r.name = 'circuit.opened' THEN 1 ELSE 0 END) AS circuits_opened
 FROM records r
 LEFT JOIN (SELECT record,
-             MAX(CASE WHEN key = 'pool' THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS pool,
+             MAX(CASE WHEN key = 'pool' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS pool,
              MAX(CASE WHEN key IN ('queue', 'queue_ns') THEN number END) AS queue_ns,
              MAX(CASE WHEN key IN ('busy', 'busy_ns') THEN number END) AS busy,
              MAX(CASE WHEN key = 'size' THEN number END) AS size
@@ -57,7 +57,7 @@ ORDER BY pool, r.trace";
 const DEPTHS: &str = "\
 SELECT r.trace, COALESCE(f.text, '(unnamed)') AS pool, r.start_ns, r.value
 FROM records r
-LEFT JOIN (SELECT record, COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) AS text FROM fields WHERE key = 'pool') f ON f.record = r.record
+LEFT JOIN (SELECT record, COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) AS text FROM fields WHERE key = 'pool') f ON f.record = r.record
 WHERE r.name = 'pool.depth'
 ORDER BY r.start_ns";
 

@@ -25,9 +25,9 @@ FROM records r
 LEFT JOIN (SELECT record,
              MAX(CASE WHEN key = 'bytes' THEN number END) AS bytes,
              MAX(CASE WHEN key = 'kind' THEN text END) AS kind,
-             MAX(CASE WHEN key = 'device' THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS device,
+             MAX(CASE WHEN key = 'device' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS device,
              MAX(CASE WHEN key = 'scope' THEN text END) AS scope,
-             MAX(CASE WHEN key = 'id' THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS id
+             MAX(CASE WHEN key = 'id' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR), CAST(number AS VARCHAR)) END) AS id
            FROM fields GROUP BY record) f ON f.record = r.record
 WHERE r.name IN ('memory.allocate', 'memory.release')
 ORDER BY r.trace, r.start_ns, r.record";

@@ -13,7 +13,7 @@ SELECT r.trace, r.name, r.start_ns, f.what, f.allocated, f.reserved, f.free, f.t
 FROM records r
 JOIN (SELECT record,
         MAX(CASE WHEN key IN ('device', 'pool', 'cache')
-                 THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS what,
+                 THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS what,
         MAX(CASE WHEN key = 'allocated' THEN number END) AS allocated,
         MAX(CASE WHEN key = 'reserved' THEN number END) AS reserved,
         MAX(CASE WHEN key = 'free' THEN number END) AS free,

@@ -18,7 +18,7 @@ JOIN (SELECT record,
         MAX(CASE WHEN key = 'path' THEN text END) AS path,
         MAX(CASE WHEN key = 'bytes' THEN number END) AS bytes,
         MAX(CASE WHEN key = 'dtype' THEN text END) AS dtype,
-        MAX(CASE WHEN key = 'device' THEN COALESCE(text, CAST(CAST(number AS BIGINT) AS VARCHAR)) END) AS device
+        MAX(CASE WHEN key = 'device' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS device
       FROM fields GROUP BY record) f ON f.record = r.record
 WHERE r.name = 'memory.weights'
 ORDER BY f.path";
