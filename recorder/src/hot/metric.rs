@@ -56,14 +56,14 @@ pub fn is_on(site: &'static CallSite) -> bool {
 
 /// The calling thread's lane and the name to record under, if anything is to be recorded.
 #[inline]
-fn admitted(site: &'static CallSite) -> Option<(&'static Lane, u32)> {
+fn admitted(site: &'static CallSite, is_error: bool) -> Option<(&'static Lane, u32)> {
     let state = site.state();
     let lane = ring_pool::current();
     if state == OFF {
         return None;
     }
     if state & LOOK_CLOSER != 0 || lane.is_null() {
-        return admitted_closer(site);
+        return admitted_closer(site, is_error);
     }
     // SAFETY: not null, so it points to a lane, and lanes live for ever.
     Some((unsafe { &*lane }, state))
@@ -71,8 +71,9 @@ fn admitted(site: &'static CallSite) -> Option<(&'static Lane, u32)> {
 
 #[cold]
 #[inline(never)]
-fn admitted_closer(site: &'static CallSite) -> Option<(&'static Lane, u32)> {
-    let name = match site.look_closer() {
+fn admitted_closer(site: &'static CallSite, is_error: bool) -> Option<(&'static Lane, u32)> {
+    let verdict = if is_error { site.look_closer_at_error() } else { site.look_closer() };
+    let name = match verdict {
         // What has no span has no duration that a rule could be about.
         Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
         Verdict::Sampled => {
@@ -123,7 +124,7 @@ pub fn record_point<const N: usize>(
     value: Value<'_>,
     values: [Option<Value<'_>>; N],
 ) {
-    let Some((lane, name)) = admitted(site) else { return };
+    let Some((lane, name)) = admitted(site, kind == Kind::ERROR) else { return };
     let (value_type, bits) = value.to_bits();
     let record = Record {
         start: clock::ticks(),
@@ -268,7 +269,7 @@ pub(crate) fn record_work<const N: usize>(
 #[cfg(feature = "gpu")]
 #[inline]
 pub(crate) fn admit(site: &'static CallSite) -> Option<u32> {
-    admitted(site).map(|(_, name)| name)
+    admitted(site, false).map(|(_, name)| name)
 }
 
 /// Work that was admitted, with its times in ticks.

@@ -47,17 +47,19 @@ fn errors_are_not_sampled_and_may_be_switched_off() {
         for i in 0..30_u64 {
             ringscope::error!("failed", i = i);
             ringscope::error!("quiet", i = i);
+            ringscope::vocabulary::WorkerCrash::new().worker(i).record();
             tracing::error!(name: "told", i, "failed");
             tracing::info!(name: "said", i, "went on");
         }
         let summary = recorder.finish().unwrap();
-        assert_eq!((summary.stored, summary.lost, summary.skipped), (30 + 30 + 3, 0, 30 + 27));
+        assert_eq!((summary.stored, summary.lost, summary.skipped), (3 * 30 + 3, 0, 30 + 27));
     });
     let told = end.run().succeeded().trace();
     told.is_finished_and_adds_up().losses_add_up();
     for name in ["failed", "told"] {
         assert!(told.named(name).iter().map(|error| error.number("i")).eq(0..30), "{name}");
     }
+    assert_eq!(told.named("worker.crash").len(), 30);
 }
 
 #[test]
