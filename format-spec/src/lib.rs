@@ -84,6 +84,7 @@ mod record;
 #[cfg(feature = "repro")]
 pub mod repro;
 mod sealing;
+mod slot_sealing;
 mod slots;
 mod tracks;
 mod twin;
@@ -112,6 +113,7 @@ pub use raw_slot::{BatchKind, SLOT_HEAD, SlotWriter, count_events, mark_free, wh
 pub use reader::{Batch, ChunkInfo, Columns, Damage, Damaged, Place, Source, Trace, Why};
 pub use record::{Kind, Record, Status, UNIT, ValueType};
 pub use sealing::ChunkEncoder;
+pub use slot_sealing::SlotSealing;
 pub use slots::{
     EventDetails, Link, LinkRole, OwnedValue, Value, long_refs, parse_slots, slots_needed,
     slots_needed_with, texts_left_cut, too_wide, write_slots, write_slots_with,

@@ -11,13 +11,24 @@ use crate::raw_content::RawContent;
 use crate::record::Record;
 use crate::{long_texts, tracks};
 
-/// Memory for taking content apart.
+/// Content taken apart, as far as that is not the content itself. Taking other
+/// content apart uses its memory again.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct Apart {
+    /// Whether all units are records, and none has slots. Then they are not copied.
+    plain: bool,
     records: Vec<Record>,
+    record_profile: Profile,
     slots: Vec<Record>,
+    slot_profile: Profile,
     residuals: Vec<u64>,
+    ticks: (u64, u64),
     open_spans: Vec<u8>,
+    tracks: u32,
+    clocks: u32,
+    losses: u32,
+    open: u32,
+    long_texts: u32,
 }
 
 /// What a data chunk is made of.
@@ -28,9 +39,9 @@ pub(crate) struct Parts<'a> {
     /// The same of the table that few readers want. It comes last.
     pub(crate) long_texts: (u16, &'a [u8], u32),
     pub(crate) records: &'a [Record],
-    pub(crate) record_profile: Profile,
+    pub(crate) record_profile: &'a Profile,
     pub(crate) slots: &'a [Record],
-    pub(crate) slot_profile: Profile,
+    pub(crate) slot_profile: &'a Profile,
     pub(crate) residuals: &'a [u64],
     /// Earliest start and latest end.
     pub(crate) ticks: (u64, u64),
@@ -38,25 +49,27 @@ pub(crate) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Records and slots, each with their columns.
-    pub(crate) fn units(&self) -> [(&'a [Record], &Profile, &'static [Column]); 2] {
+    pub(crate) fn units(&self) -> [(&'a [Record], &'a Profile, &'static [Column]); 2] {
         [
-            (self.records, &self.record_profile, &RECORD_COLUMNS),
-            (self.slots, &self.slot_profile, &SLOT_COLUMNS),
+            (self.records, self.record_profile, &RECORD_COLUMNS),
+            (self.slots, self.slot_profile, &SLOT_COLUMNS),
         ]
     }
 }
 
-impl Scratch {
-    pub(crate) fn take_apart<'a>(
-        &'a mut self,
-        content: &'a RawContent,
+impl Apart {
+    pub(crate) fn take(
+        &mut self,
+        content: &RawContent,
         open: &[(OpenSpan, u32)],
-    ) -> Result<Parts<'a>, Error> {
-        let tracks = tracks::count(&content.tracks).ok_or(Error::BrokenTable { what: "tracks" })?;
-        let clocks = rows("clock pairs", &content.clocks, size_of::<ClockPair>())?;
-        let losses = rows("losses", &content.losses, size_of::<Loss>())?;
-        let long_texts = long_texts::count(&content.long_texts)
+    ) -> Result<(), Error> {
+        self.tracks =
+            tracks::count(&content.tracks).ok_or(Error::BrokenTable { what: "tracks" })?;
+        self.clocks = rows("clock pairs", &content.clocks, size_of::<ClockPair>())?;
+        self.losses = rows("losses", &content.losses, size_of::<Loss>())?;
+        self.long_texts = long_texts::count(&content.long_texts)
             .ok_or(Error::BrokenTable { what: "long texts" })?;
+        self.open = open.len() as u32;
         self.open_spans.clear();
         for (span, depth) in open {
             self.open_spans.extend_from_slice(bytemuck::bytes_of(span));
@@ -64,31 +77,39 @@ impl Scratch {
             self.open_spans.extend_from_slice(&[0; 4]);
         }
         let mut records: &[Record] = &content.events;
-        let mut record_profile = Profile::of(records);
+        self.record_profile = Profile::of(records);
+        self.plain = self.record_profile.plain;
         self.slots.clear();
-        if !record_profile.plain {
+        if !self.plain {
             self.split(&content.events)?;
             records = &self.records;
-            record_profile = Profile::of(records);
+            self.record_profile = Profile::of(records);
         }
+        self.slot_profile = Profile::of(&self.slots);
         within("events in a chunk", records.len(), MAX_ITEMS)?;
         within("slots in a chunk", self.slots.len(), MAX_ITEMS)?;
         let ticks = columns::predict_starts(records, &mut self.residuals);
-        Ok(Parts {
+        self.ticks = if records.is_empty() { (0, 0) } else { ticks };
+        Ok(())
+    }
+
+    /// The parts of the content that was taken apart.
+    pub(crate) fn parts<'a>(&'a self, content: &'a RawContent) -> Parts<'a> {
+        Parts {
             tables: [
-                (section::TRACKS, &content.tracks, tracks),
-                (section::CLOCK_PAIRS, &content.clocks, clocks),
-                (section::LOSSES, &content.losses, losses),
-                (section::OPEN_SPANS, &self.open_spans, open.len() as u32),
+                (section::TRACKS, &content.tracks, self.tracks),
+                (section::CLOCK_PAIRS, &content.clocks, self.clocks),
+                (section::LOSSES, &content.losses, self.losses),
+                (section::OPEN_SPANS, &self.open_spans, self.open),
             ],
-            long_texts: (section::LONG_TEXTS, &content.long_texts, long_texts),
-            records,
-            record_profile,
+            long_texts: (section::LONG_TEXTS, &content.long_texts, self.long_texts),
+            records: if self.plain { &content.events } else { &self.records },
+            record_profile: &self.record_profile,
             slots: &self.slots,
-            slot_profile: Profile::of(&self.slots),
+            slot_profile: &self.slot_profile,
             residuals: &self.residuals,
-            ticks: if records.is_empty() { (0, 0) } else { ticks },
-        })
+            ticks: self.ticks,
+        }
     }
 
     /// Parts records and slots.

@@ -79,31 +79,53 @@ impl RawContent {
     /// Reads a slot, and keeps what it can. Returns false, with nothing in
     /// `self`, if the slot is free, was never used or is no slot.
     pub fn read_into(&mut self, slot_bytes: &[u8]) -> bool {
+        let Some(mut units) = self.begin(slot_bytes) else { return false };
+        while !units.is_empty() {
+            units = self.read_next(units);
+        }
+        true
+    }
+
+    /// Makes ready for a slot. Returns its published units, unless the slot is free, was never
+    /// used or is no slot.
+    pub(crate) fn begin<'a>(&mut self, slot_bytes: &'a [u8]) -> Option<&'a [u8]> {
         self.clear();
-        let Some(head) = slot_bytes.get(..SLOT_HEAD).map(SlotHead::parse) else { return false };
+        let head = slot_bytes.get(..SLOT_HEAD).map(SlotHead::parse)?;
         if head.kind != SlotKind::Used {
-            return false;
+            return None;
         }
         let units = &slot_bytes[SLOT_HEAD..];
         let published = (head.published as usize).min(units.len() / UNIT);
-        self.read_units(&head, &units[..published * UNIT]);
-        self.units_unreadable += head.published - published as u32;
-        true
+        self.begin_units(&head, published);
+        self.units_unreadable = head.published - published as u32;
+        Some(&units[..published * UNIT])
     }
 
     /// Reads the published units of a slot with this header.
     pub(crate) fn read_units(&mut self, head: &SlotHead, mut units: &[u8]) {
         self.clear();
+        self.begin_units(head, units.len() / UNIT);
+        while !units.is_empty() {
+            units = self.read_next(units);
+        }
+    }
+
+    fn begin_units(&mut self, head: &SlotHead, units: usize) {
         self.sequence = head.sequence;
         self.generation = head.generation;
         // Nearly all of it is events; growing step by step would copy them twice.
-        self.events.reserve(units.len() / UNIT);
-        while !units.is_empty() {
-            let Some(taken) = self.read_batch(units) else {
-                self.units_unreadable = (units.len() / UNIT) as u32;
-                return;
-            };
-            units = &units[taken..];
+        self.events.reserve(units);
+    }
+
+    /// Takes in the batch at the start of `units`, and returns those behind it: none if it
+    /// cannot be read, for then nobody knows where the next one begins.
+    pub(crate) fn read_next<'a>(&mut self, units: &'a [u8]) -> &'a [u8] {
+        match self.read_batch(units) {
+            Some(taken) => &units[taken..],
+            None => {
+                self.units_unreadable += (units.len() / UNIT) as u32;
+                &[]
+            }
         }
     }
 

@@ -106,6 +106,11 @@ impl<'a> SlotWriter<'a> {
         (self.capacity - self.written).saturating_sub(1)
     }
 
+    /// How much of the slot is taken, from 0 to 1.
+    pub fn filled(&self) -> f32 {
+        self.written as f32 / self.capacity.max(1) as f32
+    }
+
     /// Whether no batch was written yet.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::in_flight::OpenSpan;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES, within};
 use crate::little_endian::round_up;
-use crate::parts::{Parts, Scratch};
+use crate::parts::{Apart, Parts};
 use crate::raw_content::RawContent;
 use crate::{metadata, names};
 use zstd::zstd_safe::{CCtx, CParameter, compress_bound, get_error_name};
@@ -40,9 +40,23 @@ pub struct ChunkEncoder {
     out: Vec<u8>,
     used: usize,
     directory: Vec<SectionEntry>,
+    /// Of the chunk that is being made, what is in `out`.
+    done: Done,
     plane: Vec<u8>,
     table: Vec<u8>,
-    scratch: Scratch,
+    apart: Apart,
+}
+
+/// How far a chunk has come.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    sections: usize,
+    /// Of the section that follows these: its planes, and where it begins.
+    planes: u32,
+    start: usize,
+    /// Tables and planes in all, and how many there will be.
+    steps: u32,
+    planned: u32,
 }
 
 impl ChunkEncoder {
@@ -54,9 +68,10 @@ impl ChunkEncoder {
             out: Vec::new(),
             used: 0,
             directory: Vec::new(),
+            done: Done::default(),
             plane: Vec::new(),
             table: Vec::new(),
-            scratch: Scratch::default(),
+            apart: Apart::default(),
         })
     }
 
@@ -64,15 +79,44 @@ impl ChunkEncoder {
     /// spans and their depths. The names in the content are not in it: they go
     /// into a names chunk, which is to be written before this one.
     pub fn data(&mut self, content: &RawContent, open: &[(OpenSpan, u32)]) -> Result<&[u8], Error> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let done = scratch.take_apart(content, open).and_then(|parts| self.seal(content, &parts));
-        self.scratch = scratch;
-        done?;
-        Ok(&self.out[..self.used])
+        self.begin_data(content, open)?;
+        while self.store_next(content)? {}
+        Ok(self.chunk())
     }
 
-    fn seal(&mut self, content: &RawContent, parts: &Parts<'_>) -> Result<(), Error> {
+    /// The first step of [`data`](Self::data): takes the content apart and plans the chunk.
+    pub(crate) fn begin_data(
+        &mut self,
+        content: &RawContent,
+        open: &[(OpenSpan, u32)],
+    ) -> Result<(), Error> {
         self.begin();
+        let mut apart = std::mem::take(&mut self.apart);
+        let planned = apart.take(content, open).and_then(|()| self.plan(&apart.parts(content)));
+        self.apart = apart;
+        planned
+    }
+
+    /// One of the steps that follow: stores one table or one plane of a column. Returns false
+    /// when the chunk is complete.
+    pub(crate) fn store_next(&mut self, content: &RawContent) -> Result<bool, Error> {
+        let apart = std::mem::take(&mut self.apart);
+        let stored = self.store_next_of(content.sequence, &apart.parts(content));
+        self.apart = apart;
+        stored
+    }
+
+    /// How much of the chunk is stored, up to 1.
+    pub(crate) fn progress(&self) -> f32 {
+        self.done.steps as f32 / self.done.planned.max(1) as f32
+    }
+
+    /// The chunk that was made last.
+    pub(crate) fn chunk(&self) -> &[u8] {
+        &self.out[..self.used]
+    }
+
+    fn plan(&mut self, parts: &Parts<'_>) -> Result<(), Error> {
         for (kind, table, items) in parts.tables {
             self.plan_table(kind, items, table);
         }
@@ -86,21 +130,30 @@ impl ChunkEncoder {
         }
         let (kind, table, items) = parts.long_texts;
         self.plan_table(kind, items, table);
-        self.reserve()?;
-        for at in 0..self.directory.len() {
-            self.store(at, parts)?;
+        self.done.planned =
+            self.directory.iter().map(|entry| entry.planes.count_ones().max(1)).sum();
+        self.reserve()
+    }
+
+    fn store_next_of(&mut self, sequence: u64, parts: &Parts<'_>) -> Result<bool, Error> {
+        if self.done.sections < self.directory.len() {
+            self.store(self.done.sections, parts)?;
+            self.done.steps += 1;
+            return Ok(true);
         }
         self.finish(ChunkHeader {
-            sequence: content.sequence,
+            sequence,
             events: parts.records.len() as u32,
             slots: parts.slots.len() as u32,
             first_tick: parts.ticks.0,
             last_tick: parts.ticks.1,
             origin: parts.records.first().map_or(0, |record| record.start),
             ..self.header(ChunkKind::DATA)
-        })
+        })?;
+        Ok(false)
     }
 
+    /// Stores a table, or one plane.
     fn store(&mut self, at: usize, parts: &Parts<'_>) -> Result<(), Error> {
         let kind = self.directory[at].kind;
         let mut tables = parts.tables.iter().chain([&parts.long_texts]);
@@ -109,12 +162,12 @@ impl ChunkEncoder {
         }
         for (units, _, columns) in parts.units() {
             if let Some(column) = columns.iter().find(|column| column.section == kind) {
-                return self.store_planes(at, units.len(), |byte, plane| {
+                return self.store_plane(at, units.len(), |byte, plane| {
                     columns::plane_of_units(units, column.first_byte + byte, plane);
                 });
             }
         }
-        self.store_planes(at, parts.residuals.len(), |byte, plane| {
+        self.store_plane(at, parts.residuals.len(), |byte, plane| {
             columns::plane_of_values(parts.residuals, byte, plane);
         })
     }
@@ -124,7 +177,7 @@ impl ChunkEncoder {
     pub fn names(&mut self, sequence: u64, entries: &[u8]) -> Result<&[u8], Error> {
         let items = names::count(entries).ok_or(Error::BrokenTable { what: "names" })?;
         self.one_table(ChunkKind::NAMES, section::NAMES, sequence, items, entries)?;
-        Ok(&self.out[..self.used])
+        Ok(self.chunk())
     }
 
     /// A metadata chunk of these keys and values.
@@ -139,7 +192,7 @@ impl ChunkEncoder {
         let done = self.one_table(ChunkKind::METADATA, section::METADATA, sequence, items, &table);
         self.table = table;
         done?;
-        Ok(&self.out[..self.used])
+        Ok(self.chunk())
     }
 
     /// An open-spans chunk: what was open at `tick`, with depths.
@@ -163,7 +216,7 @@ impl ChunkEncoder {
         }
         let header = self.header(ChunkKind::OPEN_SPANS);
         self.finish(ChunkHeader { sequence, first_tick: tick, last_tick: tick, ..header })?;
-        Ok(&self.out[..self.used])
+        Ok(self.chunk())
     }
 
     fn one_table(
@@ -208,7 +261,7 @@ impl ChunkEncoder {
             self.out.shrink_to_fit();
         }
         self.directory.clear();
-        self.used = 0;
+        (self.used, self.done) = (0, Done::default());
     }
 
     fn plan_table(&mut self, kind: u16, items: u32, table: &[u8]) {
@@ -273,41 +326,54 @@ impl ChunkEncoder {
         self.used += stored;
         entry.stored = stored as u32;
         entry.crc = crc32c::crc32c(&self.out[start..self.used]);
+        self.done.sections += 1;
         Ok(())
     }
 
-    fn store_planes(
+    /// The next plane of a column. Their lengths come first, then all of them.
+    fn store_plane(
         &mut self,
         at: usize,
         items: usize,
-        mut copy_plane: impl FnMut(usize, &mut [u8]),
+        copy_plane: impl FnOnce(usize, &mut [u8]),
     ) -> Result<(), Error> {
-        let start = self.used;
         let planes = self.directory[at].planes;
-        let mut length_at = start;
-        self.used += 4 * planes.count_ones() as usize;
-        self.tune(PLANES)?;
-        let mut plane = std::mem::take(&mut self.plane);
-        if plane.len() < items {
-            plane.resize(items, 0);
+        if self.done.planes == 0 {
+            self.done.start = self.used;
+            self.used += 4 * planes.count_ones() as usize;
+            self.tune(PLANES)?;
         }
-        for byte in (0..8).filter(|byte| planes & (1 << byte) != 0) {
-            let plane = &mut plane[..items];
-            copy_plane(byte, plane);
-            let mut stored = self.compress(plane)?;
-            if stored >= items {
-                stored = items;
-                self.out[self.used..self.used + stored].copy_from_slice(plane);
+        let mut varying = (0..8).filter(|byte| planes & (1 << byte) != 0);
+        if let Some(byte) = varying.nth(self.done.planes as usize) {
+            let mut plane = std::mem::take(&mut self.plane);
+            if plane.len() < items {
+                plane.resize(items, 0);
             }
-            self.out[length_at..length_at + 4].copy_from_slice(&(stored as u32).to_le_bytes());
-            length_at += 4;
-            self.used += stored;
+            copy_plane(byte, &mut plane[..items]);
+            let stored = self.pack(&plane[..items]);
+            self.plane = plane;
+            let length_at = self.done.start + 4 * self.done.planes as usize;
+            self.out[length_at..length_at + 4].copy_from_slice(&(stored? as u32).to_le_bytes());
+            self.done.planes += 1;
         }
-        self.plane = plane;
-        let entry = &mut self.directory[at];
-        entry.stored = (self.used - start) as u32;
-        entry.crc = crc32c::crc32c(&self.out[start..self.used]);
+        if self.done.planes == planes.count_ones() {
+            let entry = &mut self.directory[at];
+            entry.stored = (self.used - self.done.start) as u32;
+            entry.crc = crc32c::crc32c(&self.out[self.done.start..self.used]);
+            (self.done.sections, self.done.planes) = (at + 1, 0);
+        }
         Ok(())
+    }
+
+    /// Stores a plane, compressed where that saves anything. Returns its length.
+    fn pack(&mut self, plane: &[u8]) -> Result<usize, Error> {
+        let mut stored = self.compress(plane)?;
+        if stored >= plane.len() {
+            stored = plane.len();
+            self.out[self.used..self.used + stored].copy_from_slice(plane);
+        }
+        self.used += stored;
+        Ok(stored)
     }
 
     /// Compresses to where the next byte goes, without taking the place.

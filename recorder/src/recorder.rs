@@ -176,13 +176,24 @@ fn random_id() -> [u8; 16] {
     id
 }
 
+/// On the sealer's thread: if that panics, nobody writes any more, and nobody must wait for it.
+struct GivesUp(Arc<Shared>);
+
+impl Drop for GivesUp {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.cannot_write.store(true, Ordering::Release);
+        }
+    }
+}
+
 type Threads = (JoinHandle<Remains>, JoinHandle<Option<(PathBuf, Vitals)>>);
 
 fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Error> {
     // The file is created on the sealer's thread, where a write past the
     // file-size limit is an error and not a signal.
     let (tell, ready) = mpsc::channel();
-    let for_sealer = Arc::clone(shared);
+    let (for_sealer, for_guard) = (Arc::clone(shared), Arc::clone(shared));
     let sealer = thread::Builder::new()
         .name("ringscope-seal".into())
         .spawn(move || {
@@ -199,7 +210,8 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
                 Ok((sealer, file, names)) => {
                     // Before any thread of the program can take the last ring.
                     ring_pool::attach_as(true);
-                    let _ = tell.send(Ok((file, names)));
+                    let _ = tell.send(Ok((file, names, sealer.sealing())));
+                    let _gives_up = GivesUp(for_guard);
                     sealer.run()
                 }
                 Err(error) => {
@@ -210,9 +222,9 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
         })
         .map_err(|source| Error::Spawn { source })?;
     let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
-    let (file, names_in_file) = ready.recv().map_err(|_| gave_up())??;
+    let (file, names_in_file, sealing) = ready.recv().map_err(|_| gave_up())??;
     let _ = shared.sealer_thread.set(sealer.thread().clone());
-    let drain = Drain::new(Arc::clone(shared), file, names_in_file);
+    let drain = Drain::new(Arc::clone(shared), sealing, file, names_in_file);
     let drain = thread::Builder::new().name("ringscope-drain".into()).spawn(move || drain.run());
     let drain = drain.map_err(|source| {
         shared.stop_sealer.store(true, Ordering::Release);

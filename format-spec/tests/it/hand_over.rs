@@ -167,3 +167,40 @@ fn freed_slot_saves_the_events_of_a_chunk_that_was_damaged_later() {
         file.bytes[byte] ^= 4;
     }
 }
+
+#[test]
+fn a_slot_that_cannot_be_sealed_is_an_error_and_the_next_one_is_not() {
+    let mut file = TraceFile::live(3, 100);
+    let mut writer = SlotWriter::begin(file.slot(0), 1);
+    assert!(writer.push_bytes(BatchKind::ClockPairs, 2, 1, b"no row of that table"));
+    writer.publish();
+    let mut writer = SlotWriter::begin(file.slot(1), 2);
+    assert!(writer.push_events(1, 2, 10, &spans(2, 10, 100).events, &[]));
+    writer.publish();
+
+    let mut sealing = SlotSealing::new(RECORDING).unwrap();
+    assert!(!sealing.begin(file.slot(2)), "never used");
+    assert!(!sealing.is_busy() && sealing.complete().is_none());
+    assert!(sealing.begin(file.slot(0)));
+    let error = loop {
+        assert!(sealing.is_busy());
+        if let Err(error) = sealing.step(file.slot(0)) {
+            break error.to_string();
+        }
+    };
+    assert!(error.contains("clock pairs"), "{error}");
+    assert!(!sealing.is_busy() && sealing.complete().is_none());
+
+    assert!(sealing.begin(file.slot(1)));
+    while sealing.progress() < 1.0 {
+        sealing.step(file.slot(1)).unwrap();
+    }
+    let (chunk, content) = sealing.complete().unwrap();
+    assert_eq!(content.events.len(), 10);
+    let mut sealed = TraceFile::finished();
+    sealed.append(chunk);
+    sealed.finish(10);
+    assert_eq!(events(&sealed.open()).len(), 10);
+    sealing.end();
+    assert!(!sealing.is_busy() && sealing.complete().is_none());
+}

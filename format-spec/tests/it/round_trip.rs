@@ -166,6 +166,19 @@ fn fill(bytes: &mut [u8], sequence: u64, batches: &[Batch]) -> RawContent {
     expected
 }
 
+/// The chunk that a slot becomes step by step, which must get on with each.
+fn sealed_in_steps(slot: &[u8]) -> Vec<u8> {
+    let mut sealing = SlotSealing::new(RECORDING).unwrap();
+    assert!(sealing.begin(slot));
+    let mut before = -1.0;
+    while sealing.progress() < 1.0 {
+        assert!(sealing.complete().is_none() && sealing.progress() > before);
+        before = sealing.progress();
+        sealing.step(slot).unwrap();
+    }
+    sealing.complete().unwrap().0.to_vec()
+}
+
 /// The long texts of a chunk.
 fn long_texts(trace: &Trace<&[u8]>, chunk: &ChunkInfo) -> LongTexts {
     let batch = trace.decode(chunk, Columns::LONG_TEXTS).unwrap();
@@ -213,7 +226,9 @@ proptest! {
                 let chunk = sealed.encoder.names(at as u64 + 1, &content.names).unwrap().to_vec();
                 sealed.append(&chunk);
             }
-            sealed.append_data(&content);
+            let offset = sealed.append_data(&content) as usize;
+            let in_steps = sealed_in_steps(raw.slot(at as u32));
+            prop_assert_eq!(&in_steps, &sealed.bytes[offset..]);
             expected_events.extend(events_of(&content.events));
             written.push(content);
         }

@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) last_readings: AtomicBool,
     /// The drain passes its open slot on even though it is not full.
     pub(crate) close_slot: AtomicBool,
+    /// Asks the sealer to seal all that is full, and not only to write what is sealed.
+    pub(crate) hurry: AtomicBool,
     /// The sealer cannot write; what is lost now is lost to the file.
     pub(crate) cannot_write: AtomicBool,
     /// Sequence number of the next chunk.
@@ -108,6 +110,7 @@ impl Shared {
             is_on: AtomicBool::new(false),
             last_readings: AtomicBool::new(false),
             close_slot: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
             cannot_write: AtomicBool::new(false),
             next_sequence: AtomicU64::new(1),
             next_file: Mutex::new(None),
@@ -156,6 +159,12 @@ impl Shared {
         if let Some(thread) = self.sealer_thread.get() {
             thread.unpark();
         }
+    }
+
+    /// Wakes the sealer to seal everything that is full, at full speed.
+    pub(crate) fn hurry_sealer(&self) {
+        self.hurry.store(true, Ordering::Release);
+        self.wake_sealer();
     }
 
     pub(crate) fn ticks(&self, duration: std::time::Duration) -> u64 {

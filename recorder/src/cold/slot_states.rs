@@ -1,8 +1,8 @@
-//! Who has which raw slot: the drain fills a free one, the sealer empties a full one.
+//! Who has which raw slot: the drain fills a free one, `sealing` empties a full one.
 //!
 //! Each slot goes round from free to filling to full and to free again. Only the drain takes
-//! it the first two steps and only the sealer the last, so plain loads and stores will do.
-//! The file's own copy of this is for readers.
+//! it the first two steps, and only who has the lock of `sealing` the last, so plain loads and
+//! stores will do. The file's own copy of this is for readers.
 
 use crate::atomics::{Acquire, AtomicU8, AtomicU64, Relaxed, Release};
 
@@ -32,7 +32,7 @@ impl SlotStates {
     /// Drain only: takes the first free slot, which gets a sequence number. A number is taken
     /// only if there is one: one that nobody uses would read as a missing chunk.
     pub(crate) fn take(&self, next_sequence: impl FnOnce() -> u64) -> Option<(usize, u64)> {
-        // Acquire, with the Release in `free`: the sealer has read all of it.
+        // Acquire, with the Release in `free`: all of it has been read.
         let index = self.slots.iter().position(|slot| slot.state.load(Acquire) == FREE)?;
         let sequence = next_sequence();
         self.slots[index].state.store(FILLING, Relaxed);
@@ -40,13 +40,13 @@ impl SlotStates {
         Some((index, sequence))
     }
 
-    /// Drain only: passes a slot that it has taken on to the sealer.
+    /// Drain only: passes a slot that it has taken on to be sealed.
     pub(crate) fn hand_over(&self, index: usize) {
         // Release, with the Acquire in `next_full`: all of it is written.
         self.slots[index].state.store(FULL, Release);
     }
 
-    /// Sealer only: the full slot with the lowest sequence number.
+    /// Sealing only: the full slot with the lowest sequence number.
     pub(crate) fn next_full(&self) -> Option<usize> {
         // While the slots are looked at one by one, one that was passed may become full, and
         // then one after it. Whoever sees the later one is full sees the earlier one is too,
@@ -62,13 +62,13 @@ impl SlotStates {
         self.slots.iter().enumerate().filter_map(full).min().map(|(_, index)| index)
     }
 
-    /// Sealer only: gives a full slot back to the drain.
+    /// Sealing only: gives a full slot back to the drain.
     pub(crate) fn free(&self, index: usize) {
         // Release, with the Acquire in `take`: all of it has been read.
         self.slots[index].state.store(FREE, Release);
     }
 
-    /// How many wait for the sealer, about.
+    /// How many wait to be sealed and written, about.
     pub(crate) fn full(&self) -> usize {
         self.slots.iter().filter(|slot| slot.state.load(Relaxed) == FULL).count()
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | header | the creator, before anyone else knows the file | map |
 //! | vitals, in-flight area | the drain; whoever comes after it, once it has left the file | map |
-//! | a raw slot | the drain while it is free or filling, the sealer while it is full | map |
+//! | a raw slot | the drain while it is free or filling, whoever has the lock of `sealing` while it is full | map |
 //! | ring and log areas | the sealer | `pwrite`, so that a full disk is an error code |
 //!
 //! **What a memory map cannot survive.** If another process truncates the file,
@@ -130,7 +130,7 @@ impl TraceFile {
     ) -> Option<OpenSlot> {
         let (index, sequence) = self.slots.take(next_sequence)?;
         let (offset, length) = self.slot_range(index);
-        // SAFETY: the slot is free, so the drain has it; the sealer looks at full ones only.
+        // SAFETY: the slot is free, so the drain has it; sealing looks at full ones only.
         let bytes = unsafe { self.part(offset, length) };
         // SAFETY: `OpenSlot` keeps the file, and with it the map, alive for as long as the writer.
         let bytes: &'static mut [u8] = unsafe { &mut *std::ptr::from_mut(bytes) };
@@ -142,27 +142,27 @@ impl TraceFile {
         })
     }
 
-    /// Sealer only: the full slot with the lowest sequence number.
+    /// Sealing only: the full slot with the lowest sequence number.
     pub(crate) fn next_full_slot(&self) -> Option<usize> {
         self.slots.next_full()
     }
 
-    /// How many slots wait for the sealer.
+    /// How many slots wait to be sealed and written.
     pub(crate) fn full_slots(&self) -> usize {
         self.slots.full()
     }
 
-    /// Sealer only, for a full slot.
+    /// Sealing only, for a full slot.
     pub(crate) fn slot_bytes(&self, index: usize) -> &[u8] {
         let (offset, length) = self.slot_range(index);
-        // SAFETY: the slot is full, so the sealer has it.
+        // SAFETY: the slot is full, so it is whose sealing it is.
         unsafe { self.part(offset, length) }
     }
 
-    /// Sealer only: gives a sealed slot back to the drain.
+    /// Sealing only: gives a sealed slot back to the drain.
     pub(crate) fn free_slot(&self, index: usize) {
         let (offset, length) = self.slot_range(index);
-        // SAFETY: the slot is full, so the sealer has it until the store below.
+        // SAFETY: the slot is full, so it is whose sealing it is, until the store below.
         mark_free(unsafe { self.part(offset, length) });
         // Written-back pages are write-protected, and the next store to one may
         // have to wait for the disk. That wait is better had here than in the drain.
@@ -312,7 +312,7 @@ pub(crate) struct OpenSlot {
 }
 
 impl OpenSlot {
-    /// Passes the slot on to the sealer.
+    /// Passes the slot on to be sealed.
     pub(crate) fn hand_over(self) {
         self.writer.mark_full();
         crate::crash_point("slot-full");

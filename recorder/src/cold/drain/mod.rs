@@ -26,7 +26,7 @@ use self::{
     slow_names::SlowNames,
 };
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
     thread,
     time::Duration,
 };
@@ -38,6 +38,7 @@ use ringscope_format::{
 use crate::{
     cold::{
         scheduling,
+        sealing::{self, Sealing},
         shared::{Shared, SlowSpan, lock},
         trace_file::{OpenSlot, TraceFile},
     },
@@ -136,6 +137,7 @@ struct Pass {
 
 pub(crate) struct Drain {
     shared: Arc<Shared>,
+    sealing: Arc<Mutex<Sealing>>,
     file: Arc<TraceFile>,
     slot: Option<OpenSlot>,
     slot_since: u64,
@@ -173,7 +175,12 @@ pub(crate) struct Drain {
 impl Drain {
     /// Sets up for a new recording. What older recordings left in the rings is
     /// thrown away; what they counted becomes the zero of the counts.
-    pub(crate) fn new(shared: Arc<Shared>, file: Arc<TraceFile>, names_in_file: u32) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        sealing: Arc<Mutex<Sealing>>,
+        file: Arc<TraceFile>,
+        names_in_file: u32,
+    ) -> Self {
         let now = clock::ticks();
         crate::long_texts::prepare();
         let unattached_changes = UNATTACHED.changes();
@@ -183,6 +190,7 @@ impl Drain {
         );
         let mut drain = Self {
             shared,
+            sealing,
             file,
             slot: None,
             slot_since: now,
@@ -262,6 +270,9 @@ impl Drain {
             } else if stopping && self.shared.cannot_write.load(Ordering::Acquire) {
                 self.give_up_the_rest();
                 break;
+            }
+            if !pass.blocked && signal.is_none() {
+                self.seal_a_little(pass.found);
             }
             let (sleep, since) = (pace.after(pass.found), clock::ticks());
             thread::park_timeout(sleep);
@@ -387,7 +398,7 @@ impl Drain {
             self.slot = self.file.take_slot(|| self.shared.take_sequence());
             self.slot_since = clock::ticks();
             if self.slot.is_none() {
-                self.shared.wake_sealer();
+                self.shared.hurry_sealer();
             }
         }
         self.slot.as_mut()
@@ -397,9 +408,35 @@ impl Drain {
         if let Some(mut slot) = self.slot.take() {
             slot.writer.publish();
             slot.hand_over();
-            let waiting = self.file.full_slots() as u64;
-            self.shared.most_full_slots.fetch_max(waiting, Ordering::Relaxed);
-            self.shared.wake_sealer();
+            let waiting = self.file.full_slots();
+            self.shared.most_full_slots.fetch_max(waiting as u64, Ordering::Relaxed);
+            if waiting >= sealing::TOO_MANY {
+                self.shared.hurry_sealer();
+            }
+        }
+    }
+
+    /// Goes on with the slot before, in proportion to how full this one is.
+    fn seal_a_little(&mut self, found: Found) {
+        // It tries again by itself.
+        if self.shared.cannot_write.load(Ordering::Acquire) {
+            return;
+        }
+        // Rings that fill up come first.
+        if found.fill > pace::EMPTY_ENOUGH {
+            if self.file.full_slots() > 0 {
+                self.shared.hurry_sealer();
+            }
+            return;
+        }
+        let full = self.slot.as_ref().map_or(0.0, |slot| slot.writer.filled());
+        // Where the sealer is at it, it needs no help.
+        let went_on =
+            self.sealing.try_lock().map(|mut work| work.go_on(full, self.shared.ticks_per_second));
+        match went_on {
+            Err(_) | Ok(Ok(false)) => {}
+            Ok(Ok(true)) => self.shared.wake_sealer(),
+            Ok(Err(_)) => self.shared.hurry_sealer(),
         }
     }
 
@@ -548,7 +585,7 @@ impl Drain {
         file.clear_in_flight();
         *lock(&self.shared.left_file) = Some((edition, vitals));
         crate::crash_point("file-left");
-        self.shared.wake_sealer();
+        self.shared.hurry_sealer();
     }
 }
 

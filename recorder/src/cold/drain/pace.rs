@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 const LONGEST_BUSY: Duration = Duration::from_millis(1);
-const EMPTY_ENOUGH: f32 = 0.125;
+pub(super) const EMPTY_ENOUGH: f32 = 0.125;
 const FULL_ENOUGH: f32 = 0.25;
 /// Records and slots that are worth waking up for, in the time of [`LONGEST_BUSY`].
 const WORTHWHILE: u32 = 64;

@@ -13,6 +13,7 @@ use crate::{
     cold::{
         drain::Remains,
         flight_recorder::numbered,
+        sealing::Sealing,
         shared::{NextFile, lock},
         trace_file::{Fate, TraceFile},
     },
@@ -73,12 +74,13 @@ impl Sealer {
     }
 
     /// The drain has left the old file and all its slots are sealed.
-    pub(super) fn enter_next_file(&mut self) {
+    pub(super) fn enter_next_file(&mut self, sealing: &mut Sealing) {
         let (Some(next), Some((edition, vitals))) =
             (self.next_log.take(), lock(&self.shared.left_file).take())
         else {
             return;
         };
+        sealing.file = Arc::clone(&next.file);
         let old = std::mem::replace(&mut self.log, next);
         // Only now: until all of it was sealed, the log might have ended anywhere.
         old.file.write_vitals(edition, &vitals);

@@ -1,4 +1,4 @@
-//! The thread that compresses full slots and writes chunks.
+//! The thread that writes chunks, and compresses full slots where the drain does not come to it.
 //!
 //! It also does everything else that takes time or may fail: readings, rotation,
 //! dumps, the control file. What it cannot write it keeps in its slot and tries
@@ -10,7 +10,7 @@ mod requests;
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -22,6 +22,7 @@ use crate::{
         drain::{ASYNC_ENTRIES, encode_names},
         flight_recorder::{ChunkFacts, RingArea},
         readings, scheduling,
+        sealing::{Sealed, Sealing},
         shared::{DumpReason, Shared, lock},
         trace_file::{Fate, TraceFile},
     },
@@ -55,12 +56,14 @@ const TRY_AGAIN: Duration = Duration::from_millis(50);
 const NAMES_AT_ONCE: usize = 16_384;
 pub(crate) struct Sealer {
     shared: Arc<Shared>,
-    /// The file whose slots are being sealed.
+    /// The slot that is being sealed, and which the drain goes on with as well.
+    sealing: Arc<Mutex<Sealing>>,
+    /// The file that chunks go to.
     log: Log,
     /// The next file of a rotation, until the drain has left the one before.
     next_log: Option<Log>,
+    /// For all chunks but those of slots.
     encoder: ChunkEncoder,
-    content: RawContent,
     ring: Option<RingArea>,
     names_sequence: u64,
     /// The slot whose names were written last, by its sequence number.
@@ -125,9 +128,10 @@ impl Sealer {
         metadata: Vec<(String, String)>,
     ) -> Result<(Self, u32), Error> {
         let layout = file.header.layout;
+        let sealing = Sealing::new(Arc::clone(&file)).map_err(Error::Format)?;
         let mut sealer = Self {
+            sealing: Arc::new(Mutex::new(sealing)),
             encoder: ChunkEncoder::new(file.header.recording).map_err(Error::Format)?,
-            content: RawContent::default(),
             ring: (layout.ring_length > 0).then(|| RingArea::new(&layout)),
             names_sequence: 0,
             names_written_of: 0,
@@ -152,20 +156,30 @@ impl Sealer {
         Ok((sealer, names))
     }
 
+    /// For the drain.
+    pub(crate) fn sealing(&self) -> Arc<Mutex<Sealing>> {
+        Arc::clone(&self.sealing)
+    }
+
     /// Runs until asked to stop, then seals what is left and ends the file. Returns where
     /// it is and its last vitals, unless the drain has left nothing to end it with.
     ///
     /// All on this thread, where a write past the file-size limit is an error code.
     pub(crate) fn run(mut self) -> Option<(PathBuf, Vitals)> {
-        // A slot takes it a third of a millisecond. Where that is on the core of a hot thread,
-        // it is better done in parts.
         scheduling::take_short_turns(Duration::from_micros(100));
         while !self.shared.stop_sealer.load(Ordering::Acquire) {
-            let sealed = self.seal_all();
+            let sealed = if self.shared.hurry.swap(false, Ordering::AcqRel) {
+                self.seal_all()
+            } else {
+                self.write_sealed()
+            };
             self.look_round();
             let wait = match sealed {
                 Ok(()) => LOOK_ROUND.min(self.until_next_reading()).min(self.until_next_dump()),
-                Err(_) => TRY_AGAIN,
+                Err(_) => {
+                    self.shared.hurry.store(true, Ordering::Release);
+                    TRY_AGAIN
+                }
             };
             thread::park_timeout(wait);
         }
@@ -197,62 +211,72 @@ impl Sealer {
         loop {
             // Asked before looking: what the drain hands over as it leaves is found below.
             let left = self.next_log.is_some() && lock(&self.shared.left_file).is_some();
-            let file = Arc::clone(&self.log.file);
-            match file.next_full_slot() {
-                Some(slot) => self.seal(&file, slot)?,
-                None if left => self.enter_next_file(),
-                None => return Ok(()),
+            let sealing = Arc::clone(&self.sealing);
+            let mut sealing = lock(&sealing);
+            let ready = sealing.finish().map(|sealed| sealed.is_some());
+            match self.note_failure(ready)? {
+                true => self.write(&mut sealing)?,
+                false if left => self.enter_next_file(&mut sealing),
+                false => return Ok(()),
             }
-            let most = self.shared.config.rotate_bytes;
-            if self.next_log.is_none() && most.is_some_and(|most| self.log.length() >= most) {
-                self.rotate();
-            }
+            drop(sealing);
+            self.rotate_if_due();
         }
     }
 
-    /// One slot becomes one chunk; SPEC 7.1 has the steps and what a death after each leaves.
-    fn seal(&mut self, file: &TraceFile, slot: usize) -> io::Result<()> {
+    /// Writes the slot that the drain has sealed, if it has one ready.
+    fn write_sealed(&mut self) -> io::Result<()> {
+        let sealing = Arc::clone(&self.sealing);
+        let mut sealing = lock(&sealing);
+        if sealing.sealed().is_some() {
+            self.write(&mut sealing)?;
+            drop(sealing);
+            self.rotate_if_due();
+        }
+        Ok(())
+    }
+
+    /// One sealed slot becomes one chunk of the file; SPEC 7.1 has the steps and what a death
+    /// after each leaves.
+    fn write(&mut self, sealing: &mut Sealing) -> io::Result<()> {
         // Before this chunk makes the file as long again as it should be.
         self.check_file();
-        let mut content = std::mem::take(&mut self.content);
-        let result = if last_words::file_was_truncated() {
+        let Some(sealed) = sealing.sealed() else { return Ok(()) };
+        let stored = if last_words::file_was_truncated() {
             self.shared.note(Problem::FileTruncated);
             Err(io::ErrorKind::UnexpectedEof.into())
-        } else if content.read_into(file.slot_bytes(slot)) {
-            if content.units_unreadable > 0 {
-                self.shared.note(Problem::SlotDamaged(content.units_unreadable));
-            }
-            self.store(file, &content)
         } else {
-            // The drain has marked it as full; only a truncation can have undone that.
-            last_words::note_truncation();
-            Err(io::ErrorKind::UnexpectedEof.into())
+            if sealed.content.units_unreadable > 0 {
+                self.shared.note(Problem::SlotDamaged(sealed.content.units_unreadable));
+            }
+            self.store(&sealing.file, &sealed)
         };
-        self.content = content;
-        self.shared.cannot_write.store(result.is_err(), Ordering::Release);
-        if let Err(error) = &result {
-            self.shared.note(Problem::CannotWrite(error.to_string()));
-            return result;
-        }
+        self.note_failure(stored)?;
         crate::crash_point("header-written");
-        file.free_slot(slot);
+        sealing.written();
         crate::crash_point("slot-free");
         Ok(())
     }
 
-    fn store(&mut self, file: &TraceFile, content: &RawContent) -> io::Result<()> {
+    /// Tells the drain and the summary whether chunks can be written.
+    fn note_failure<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        self.shared.cannot_write.store(result.is_err(), Ordering::Release);
+        result.inspect_err(|error| self.shared.note(Problem::CannotWrite(error.to_string())))
+    }
+
+    fn store(&mut self, file: &TraceFile, sealed: &Sealed<'_>) -> io::Result<()> {
+        let Sealed { chunk, content } = *sealed;
         // Not again when only what follows has to be written again.
         if !content.names.is_empty() && self.names_written_of != content.sequence {
             self.names_sequence += 1;
-            let chunk = self
+            let names = self
                 .encoder
                 .names(self.names_sequence, &content.names)
                 .map_err(io::Error::other)?;
-            self.log.append(chunk, &self.shared)?;
+            self.log.append(names, &self.shared)?;
             self.names_written_of = content.sequence;
             crate::crash_point("names-written");
         }
-        let chunk = self.encoder.data(content, &[]).map_err(io::Error::other)?;
         match &mut self.ring {
             None => self.log.append(chunk, &self.shared),
             Some(ring) => {
@@ -260,6 +284,13 @@ impl Sealer {
                 self.shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
                 Ok(())
             }
+        }
+    }
+
+    fn rotate_if_due(&mut self) {
+        let most = self.shared.config.rotate_bytes;
+        if self.next_log.is_none() && most.is_some_and(|most| self.log.length() >= most) {
+            self.rotate();
         }
     }
 
