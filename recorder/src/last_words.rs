@@ -423,20 +423,22 @@ pub(crate) fn wait_for(done: impl Fn() -> bool, at_most: Duration) -> bool {
 }
 
 /// `RINGSCOPE_CRASH_AT=STEP:N` kills the process when it comes to this step for
-/// the N-th time. Debug builds only.
+/// the N-th time; with `:panic` behind it, only the thread panics. Debug builds only.
 #[cfg(debug_assertions)]
 pub(crate) fn crash_if_asked(step: &str) {
-    static PLAN: OnceLock<Option<(String, u32)>> = OnceLock::new();
+    static PLAN: OnceLock<Option<(String, u32, bool)>> = OnceLock::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
     let plan = PLAN.get_or_init(|| {
         let plan = std::env::var("RINGSCOPE_CRASH_AT").ok()?;
         let (step, times) = plan.split_once(':')?;
-        Some((step.to_owned(), times.parse().ok()?))
+        let (times, panics) = times.strip_suffix(":panic").map_or((times, false), |it| (it, true));
+        Some((step.to_owned(), times.parse().ok()?, panics))
     });
-    if let Some((at, times)) = plan
+    if let Some((at, times, panics)) = plan
         && at == step
         && PASSED.fetch_add(1, Relaxed) + 1 == *times
     {
+        assert!(!panics, "asked for by RINGSCOPE_CRASH_AT");
         // SAFETY: sends a signal to this process, which does not survive it.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }

@@ -133,3 +133,19 @@ fn a_file_that_lost_some_of_its_chunks_says_which() {
     assert_eq!(told.events[0].number("i"), 0);
     assert_eq!(told.events.last().unwrap().number("i"), 19_999);
 }
+
+#[test]
+#[cfg(debug_assertions)] // release builds have no such steps
+fn a_sealer_that_panics_ends_the_recording_and_holds_nobody_up() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let mut load = Load::new(1);
+        // More than all raw slots and the ring hold: the drain has nowhere to go.
+        load.record(1_000_000);
+        let error = recorder.finish().unwrap_err();
+        assert!(matches!(error, Error::GaveUp { .. }), "{error}");
+    });
+    let end = end.environment("RINGSCOPE_CRASH_AT", "header-written:1:panic").run().succeeded();
+    // What was drained before is in the raw slots.
+    assert!(Told::read(&end.path("run.trace")).events.len() > 10_000);
+}
