@@ -234,20 +234,29 @@ impl TraceFile {
     /// What has become of the file under its path, when chunks up to `log_end` were written.
     pub(crate) fn fate(&self, log_end: u64) -> Fate {
         let Ok(ours) = self.file.metadata() else { return Fate::Fine };
+        match (self.shortened(log_end), fs::metadata(&self.path)) {
+            (Fate::Fine, Ok(there)) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
+                Fate::Fine
+            }
+            (Fate::Fine, _) => Fate::Removed,
+            (shortened, _) => shortened,
+        }
+    }
+
+    /// The same, but for whether its path still names it: that takes longest to find out.
+    pub(crate) fn shortened(&self, log_end: u64) -> Fate {
+        let Ok(ours) = self.file.metadata() else { return Fate::Fine };
         // A file that is as long as it should be may have been shorter before the
         // last write made it so; then there are zeros where its first chunk was.
         let log = self.header.layout.log_offset;
         let mut first = [1; 8];
         let gone = log_end > log && self.read_at(&mut first, log).is_ok() && first == [0; 8];
         if ours.len() < self.header.layout.mapped_length() || gone {
-            return Fate::Truncated;
-        }
-        if ours.len() < log_end {
-            return Fate::Shortened;
-        }
-        match fs::metadata(&self.path) {
-            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Fate::Fine,
-            _ => Fate::Removed,
+            Fate::Truncated
+        } else if ours.len() < log_end {
+            Fate::Shortened
+        } else {
+            Fate::Fine
         }
     }
 

@@ -240,7 +240,7 @@ impl Sealer {
     /// after each leaves.
     fn write(&mut self, sealing: &mut Sealing) -> io::Result<()> {
         // Before this chunk makes the file as long again as it should be.
-        self.check_file();
+        self.note(self.log.file.shortened(self.log.end));
         let Some(sealed) = sealing.sealed() else { return Ok(()) };
         let stored = if last_words::file_was_truncated() {
             self.shared.note(Problem::FileTruncated);
@@ -364,15 +364,19 @@ impl Sealer {
             self.next_housekeeping = now + LOOK_ROUND;
             ring_pool::trim();
             self.check_file();
-        }
-        if self.shared.config.control_file {
-            self.read_control_file();
+            if self.shared.config.control_file {
+                self.read_control_file();
+            }
         }
         self.look_for_dumps();
     }
 
     fn check_file(&self) {
-        match self.log.file.fate(self.log.end) {
+        self.note(self.log.file.fate(self.log.end));
+    }
+
+    fn note(&self, fate: Fate) {
+        match fate {
             Fate::Fine => {}
             Fate::Removed => self.shared.note(Problem::FileRemoved),
             Fate::Shortened => self.shared.note(Problem::FileTruncated),
