@@ -296,7 +296,8 @@ impl Builder {
         self
     }
 
-    /// Warns on standard error of spans that take at least this long. Default: no.
+    /// Warns on standard error of spans that take at least this long; see
+    /// [`ConsoleExporter::slow`](crate::handlers::ConsoleExporter::slow). Default: no.
     #[cfg(feature = "exporters")]
     pub fn warn_when_slower(mut self, least: Duration) -> Self {
         self.config.output.slow = Some(least);

@@ -39,7 +39,7 @@ mod rolling;
 #[cfg(not(feature = "off"))]
 mod rows_file;
 
-pub use latency::LatencyRow;
+pub use latency::{LatencyOf, LatencyRow};
 pub use memory::MemoryRow;
 #[cfg(not(feature = "off"))]
 pub(crate) use rows_file::RowsFile;
@@ -84,7 +84,8 @@ impl Figures {
 }
 
 impl Statistics {
-    /// Latencies by name, the name that took the most time first.
+    /// Latencies by name, the name that took the most time first. A name of different
+    /// things has a row of each: see [`LatencyOf`].
     pub fn by_name(&self) -> Vec<LatencyRow> {
         self.lock().latencies.by_name(Instant::now())
     }

@@ -144,6 +144,7 @@ fn rows_are_written_at_an_interval_to_files_named_after_the_time() {
         latency.iter().filter(|row| row["path"][1] == "forward" && row["depth"] == 1).collect();
     // Once, of the interval it was in.
     assert_eq!((forward.len(), &forward[0]["count"]), (1, &100.into()), "{latency:#?}");
+    assert_eq!(forward[0]["of"], "calls");
     assert!(forward[0]["p99_ns"].as_u64().unwrap() >= 100_000);
     assert_eq!(latency.last().unwrap()["path"][0], "late");
     let memory = rows(&end, "memory");
