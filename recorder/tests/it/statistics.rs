@@ -41,6 +41,9 @@ fn seen(recorder: &Recorder, statistics: &Statistics) {
     recorder.flush();
     let weights = |row: &MemoryRow| row.path == ["weights"] && row.bytes == 8_192;
     wait_until("the last event", || statistics.memory().iter().any(weights));
+    // The first reading may have come before anybody watched; the next one comes after a second.
+    let reading = |row: &MemoryRow| row.path == ["process", "resident"];
+    wait_until("a reading", || statistics.memory().iter().any(reading));
 }
 
 #[test]
