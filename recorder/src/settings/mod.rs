@@ -200,9 +200,6 @@ fn without_what_is_missing(settings: &Settings) {
             warn("no rows are written: RINGSCOPE_JSONL says beside which file".to_owned());
         }
     }
-    if settings.slow.is_some() && settings.console != Some(true) {
-        warn("nobody is warned of slow spans: RINGSCOPE_CONSOLE is not set".to_owned());
-    }
 }
 
 #[cfg(test)]

@@ -381,6 +381,17 @@ fn the_environment_attaches_console_and_json_lines() {
 }
 
 #[test]
+fn slow_spans_are_warned_of_also_without_a_console() {
+    let end = child(|scene: &Scene| program(scene))
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_SLOW_MS", "1");
+    let end = end.run().succeeded();
+    let lines: Vec<&str> = end.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", end.stderr);
+    assert!(lines[0].contains(" slow: outer ") && lines[0].ends_with(" size=7"), "{}", lines[0]);
+}
+
+#[test]
 fn json_lines_that_cannot_be_written_are_a_warning_and_the_recording_goes_on() {
     let end = child(|scene: &Scene| program(scene))
         .environment("RINGSCOPE_TRACE", "run.trace")
