@@ -15,6 +15,7 @@ use std::{
 
 use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
 
+pub(crate) use crate::hot::random_ids::random_id;
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
     clock,
@@ -332,39 +333,4 @@ pub(crate) fn record_admitted<const N: usize>(
 pub(crate) fn next_link() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).clamp(1, SKIPPED - 1)
-}
-
-/// Ids drawn from one request for randomness.
-const DRAWN: usize = 32;
-
-thread_local! {
-    /// Random ids, and how many of them are left.
-    static IDS: Cell<([u128; DRAWN], usize)> = const { Cell::new(([0; DRAWN], 0)) };
-}
-
-/// A random id; never 0.
-pub(crate) fn random_id() -> u128 {
-    let (mut ids, mut left) = IDS.get();
-    if left == 0 {
-        let mut bytes = [0_u8; DRAWN * 16];
-        if getrandom::fill(&mut bytes).is_err() {
-            return unlikely_id();
-        }
-        ids = bytemuck::cast(bytes);
-        left = DRAWN;
-    }
-    left -= 1;
-    let id = ids[left];
-    // One that was given out must not be found here again.
-    ids[left] = 0;
-    IDS.set((ids, left));
-    id.max(1)
-}
-
-/// Where the system has no randomness to give: an id that is merely unlikely to repeat.
-#[cold]
-fn unlikely_id() -> u128 {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || u128::from(RandomState::new().hash_one(clock::ticks()));
-    (half() << 64 | half()).max(1)
 }

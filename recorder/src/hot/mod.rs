@@ -19,6 +19,7 @@ pub(crate) mod names;
 pub(crate) mod open_spans;
 pub(crate) mod ownership;
 pub(crate) mod queues;
+pub(crate) mod random_ids;
 pub(crate) mod ring_pool;
 #[cfg(feature = "tracing")]
 pub(crate) mod slice;

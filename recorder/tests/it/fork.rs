@@ -1,6 +1,8 @@
 //! After `fork`: the parent's file is the parent's alone.
 
-use ringscope::{Error, Recorder, event, span};
+use std::fs;
+
+use ringscope::{Error, Recorder, event, span, vocabulary::CorrelationId};
 
 use crate::{
     child::{Scene, child},
@@ -129,4 +131,37 @@ fn a_forked_child_that_outlives_its_parent_does_not_keep_the_parents_file() {
     let end = end.run().died_of(libc::SIGKILL);
     let file = std::fs::File::open(end.path("run.trace")).unwrap();
     file.try_lock().expect("nobody writes to it any more");
+}
+
+fn ids() -> Vec<String> {
+    (0..100).map(|_| CorrelationId::random().to_string()).collect()
+}
+
+#[test]
+fn a_forked_child_and_its_child_draw_ids_of_their_own() {
+    let end = child(|scene| {
+        let recorder = (scene.argument() == "recording").then(|| scene.builder().start().unwrap());
+        // Of those that are drawn at once, most are left when it forks.
+        let mut all = vec![CorrelationId::random().to_string()];
+        let write = |name: &str| fs::write(scene.path(name), ids().join("\n")).unwrap();
+        let status = posix::in_fork(|| {
+            write("child");
+            assert_eq!(posix::in_fork(|| write("grandchild")), 0);
+            // Not what the grandchild had, either.
+            write("child again");
+        });
+        assert_eq!(status, 0);
+        all.extend(ids());
+        for name in ["child", "grandchild", "child again"] {
+            let text = fs::read_to_string(scene.path(name)).unwrap();
+            all.extend(text.lines().map(str::to_owned));
+        }
+        let drawn = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!((drawn, all.len()), (401, 401));
+        drop(recorder);
+    });
+    end.another().argument("recording").run().succeeded();
+    end.run().succeeded();
 }
