@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -417,6 +418,14 @@ fn an_error_that_says_what_was_called_becomes_a_script_beside_the_trace() {
         exception.library("math").function("sqrt").arguments("[-1]").record();
         let summary = recorder.finish().unwrap();
         assert!(notes(&summary).is_empty(), "{summary}");
+        let python = std::env::var_os("RINGSCOPE_PYTHON").unwrap_or_else(|| "python3".into());
+        match Command::new(&python).arg("run.error-2.py").output() {
+            Ok(python) => {
+                scene.say("failed", !python.status.success());
+                scene.say("stderr", String::from_utf8_lossy(&python.stderr));
+            }
+            Err(error) => scene.lacks(format!("{}: {error}", python.display())),
+        }
     });
     let end = end.environment("RINGSCOPE_TRACE", "run.trace").environment("RINGSCOPE_REPRO", "1");
     let end = end.run().succeeded();
@@ -427,12 +436,11 @@ fn an_error_that_says_what_was_called_becomes_a_script_beside_the_trace() {
         format!("# call.exception: JSONDecodeError\n# Expecting value\n# in {}, ", trace.display());
     assert!(script.contains(&begins), "{script}");
     assert!(script.contains("\n# within outer\n"), "{script}");
-    let Ok(python) = std::process::Command::new("python3").arg(end.path("run.error-2.py")).output()
-    else {
-        return eprintln!("skipped: there is no python3 here");
-    };
-    let said = String::from_utf8_lossy(&python.stderr);
-    assert!(!python.status.success() && said.contains("ValueError"), "{said}");
+    let test = "an_error_that_says_what_was_called_becomes_a_script_beside_the_trace";
+    if end.had("python", test) {
+        let said = end.said("stderr");
+        assert!(end.said("failed") == "true" && said.contains("ValueError"), "{said}");
+    }
 }
 
 #[cfg(target_os = "linux")]
