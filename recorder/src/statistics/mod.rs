@@ -101,7 +101,8 @@ impl Statistics {
         self.lock().memory.rows()
     }
 
-    /// Events that are missing in these figures because they came too fast.
+    /// Events that are missing in these figures because they came too fast, also when the
+    /// recording is over.
     pub fn lost(&self) -> u64 {
         self.lost.lost()
     }
@@ -135,14 +136,11 @@ pub(crate) fn filter() -> ExportFilter {
 #[cfg(not(feature = "off"))]
 mod recorder {
     use super::*;
-    use crate::{Recorder, cold::shared::Shared, handlers::ExporterId};
+    use crate::{Recorder, handlers::Attached};
 
-    #[derive(Debug)]
-    struct OfExporter(Arc<Shared>, ExporterId);
-
-    impl Lost for OfExporter {
+    impl Lost for Attached {
         fn lost(&self) -> u64 {
-            self.0.handlers.report(self.1).map_or(0, |report| report.lost)
+            self.report().lost
         }
     }
 
@@ -150,8 +148,8 @@ mod recorder {
         /// Keeps figures over the last `window`, from now on.
         pub fn statistics(&self, window: Duration) -> Statistics {
             let figures = Arc::new(Mutex::new(Figures::new(window)));
-            let id = self.attach(StatisticsExporter(Arc::clone(&figures)), filter());
-            Statistics { figures, lost: Arc::new(OfExporter(Arc::clone(&self.shared), id)) }
+            let exporter = StatisticsExporter(Arc::clone(&figures));
+            Statistics { figures, lost: self.attach_counted(exporter, filter()) }
         }
     }
 }

@@ -115,6 +115,34 @@ fn what_is_past_the_window_is_out_of_it() {
     .succeeded();
 }
 
+#[test]
+fn what_they_missed_is_known_also_when_the_recording_is_over() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let statistics = recorder.statistics(Duration::from_secs(600));
+        wait_until("something to be missed", || {
+            (0..100_000).for_each(|_| drop(span!("token")));
+            statistics.lost() > 0
+        });
+        let count = || statistics.by_name().iter().map(|row| row.total_count).sum::<u64>();
+        let mut seen = 0;
+        // Finishing waits two seconds, which a busy machine may need for what is queued.
+        wait_until("the rest to be seen", || {
+            let before = std::mem::replace(&mut seen, count());
+            thread::sleep(Duration::from_millis(200));
+            seen == before
+        });
+        let summary = recorder.finish().unwrap();
+        let seen = count();
+        assert!(statistics.lost() > 0);
+        assert_eq!(seen + statistics.lost(), summary.stored);
+        let note = format!("exporter statistics: too slow for {} events", statistics.lost());
+        assert!(summary.problems.iter().any(|it| it.to_string() == note), "{summary}");
+    })
+    .run()
+    .succeeded();
+}
+
 fn rows(end: &crate::child::End, what: &str) -> Vec<Value> {
     let names = end.files(".jsonl");
     let prefix = format!("run.{what}-20");
