@@ -26,6 +26,8 @@ use crate::machine::Machine;
 use crate::quantile::median;
 use crate::record::hot_path::{self, Samples};
 
+use exporters::Pairs;
+
 pub(crate) use figures::{Figures, table};
 
 /// One measurement of one subscriber.
@@ -93,8 +95,8 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
     }
     eprintln!("tracing: exporters");
     let task = Task::Exporters { budget_ms: 10 * budget_ms };
-    match ask::<BTreeMap<String, Vec<f64>>>(task, scratch) {
-        Ok(samples) => figures.exporters(&samples),
+    match ask::<Pairs>(task, scratch) {
+        Ok(pairs) => figures.exporters(&pairs),
         Err(error) => figures.omit("exporters_over_none", format!("{error:#}")),
     }
     match model::measure(quick, scratch) {
