@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::exporters::Pairs;
 use super::model::Model;
+use super::model_shape::Shape;
 use super::subjects::{self, LAYER, NO_OP, RINGSCOPE};
 use crate::machine::{Machine, crate_version};
 use crate::quantile::median;
@@ -136,8 +137,9 @@ impl Figures {
         self.exporters_over_none = dearest.map(rounded);
     }
 
-    pub(crate) fn shape(&mut self, ns: Option<f64>) {
-        self.candle_ns_per_span = ns.map(rounded);
+    pub(crate) fn shape(&mut self, shape: &Shape) {
+        self.candle_ns_per_span = median(&shape.samples).map(rounded);
+        self.lost += shape.lost;
     }
 
     pub(crate) fn model(&mut self, model: Model) {

@@ -27,6 +27,7 @@ use crate::quantile::median;
 use crate::record::hot_path::{self, Samples};
 
 use exporters::Pairs;
+use model_shape::Shape;
 
 pub(crate) use figures::{Figures, table};
 
@@ -89,8 +90,8 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
         figures.subscriber(name, floor, create, reenter, pool.lost());
     }
     eprintln!("tracing: the shape of a model");
-    match ask::<Vec<f64>>(Task::Shape { budget_ms }, scratch) {
-        Ok(samples) => figures.shape(median(&samples)),
+    match ask::<Shape>(Task::Shape { budget_ms }, scratch) {
+        Ok(shape) => figures.shape(&shape),
         Err(error) => figures.omit("candle_ns_per_span", format!("{error:#}")),
     }
     eprintln!("tracing: exporters");
