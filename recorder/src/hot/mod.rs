@@ -24,3 +24,4 @@ pub(crate) mod ring_pool;
 #[cfg(feature = "tracing")]
 pub(crate) mod slice;
 pub(crate) mod span;
+pub(crate) mod verdict;
