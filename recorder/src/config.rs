@@ -264,6 +264,14 @@ impl Builder {
         self
     }
 
+    /// How much of what `tracing` tells is recorded, by a subscriber whose filter is
+    /// [`Recorder::level`]. [`Level::Off`] is about everything: the recorder that
+    /// [`start`](Self::start) returns then records nothing and writes no file. Default: everything.
+    pub fn level(mut self, level: Level) -> Self {
+        self.config.level = Some(level);
+        self
+    }
+
     /// Whether exact times of each kernel are worth some throughput: each has a command
     /// buffer of its own then, where otherwise kernels of a stream share them (Metal). Work of devices
     /// is recorded either way. [`gpu_latency`](crate::gpu_latency) tells programs that put
@@ -296,7 +304,8 @@ impl Builder {
         self
     }
 
-    /// Warns on standard error of spans that take at least this long. Default: no.
+    /// Warns on standard error of spans that take at least this long; see
+    /// [`ConsoleExporter::slow`](crate::handlers::ConsoleExporter::slow). Default: no.
     #[cfg(feature = "exporters")]
     pub fn warn_when_slower(mut self, least: Duration) -> Self {
         self.config.output.slow = Some(least);
@@ -312,12 +321,7 @@ impl Builder {
         self
     }
 
-    /// The level from `RINGSCOPE_LEVEL` or `ringscope.toml`, for a subscriber of `tracing`.
-    pub fn level(&self) -> Option<Level> {
-        self.config.level
-    }
-
-    /// Creates the file and starts recording.
+    /// Creates the file and starts recording, unless the level is [`Level::Off`].
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@
 //! | SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT | the rings are flushed, then the signal takes its course |
 //! | `exit`, return from `main` | the recording is finished |
 //! | SIGKILL, out of memory | nothing can be done; the file is complete up to the last tick |
-//! | `fork` | the child's spans are switched off; the map does not exist there |
+//! | `fork` | the child's spans are switched off; the map does not exist there; ids are drawn anew |
 
 #![allow(unsafe_code)] // sigaction, atexit, pthread_atfork
 
@@ -30,7 +30,7 @@ use std::{
 };
 
 use crate::{
-    hot::{call_site, clock},
+    hot::{call_site, clock, random_ids},
     rendezvous::Rendezvous,
 };
 
@@ -182,12 +182,16 @@ pub(crate) fn arm(fatal_signals: bool, dump_signal: Option<i32>) {
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: plain functions that live for ever; both calls only register them.
-        unsafe {
-            libc::atexit(on_exit);
-            libc::pthread_atfork(None, None, Some(in_forked_child));
-        }
+        // SAFETY: a plain function that lives for ever; the call only registers it.
+        unsafe { libc::atexit(on_exit) };
+        hear_of_forks();
     });
+}
+
+/// Does what a forked child needs, from now on. Asked for twice it is done twice, and does no harm.
+pub(crate) fn hear_of_forks() {
+    // SAFETY: a plain function that lives for ever; the call only registers it.
+    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
 }
 
 /// The drain has ended. A fault of ours in the map is still rescued.
@@ -358,6 +362,7 @@ extern "C" fn on_exit() {
 
 /// The drain does not exist here. Takes no lock: the thread that held it may not exist either.
 extern "C" fn in_forked_child() {
+    random_ids::count_fork();
     if PID.load(Relaxed) == 0 {
         return;
     }

@@ -12,7 +12,7 @@ use ringscope_format::{FileHeader, Layout, Mode, RecordingState, Vitals};
 #[cfg(feature = "exporters")]
 use crate::Problem;
 use crate::{
-    Builder, Error, Rules, Summary,
+    Builder, Error, Level, Rules, Summary,
     cold::{
         drain::{Drain, Remains},
         host,
@@ -70,6 +70,11 @@ impl Recorder {
     }
 
     pub(crate) fn start(config: Config) -> Result<Self, Error> {
+        if config.level == Some(Level::Off) {
+            // A recorder all the same: whoever switches it off must not have to change the program.
+            let ticks_per_second = clock::nominal_hz(clock::counter());
+            return Ok(Self { shared: Arc::new(Shared::new(config, ticks_per_second)) });
+        }
         if call_site::is_forked() {
             return Err(Error::ForkedChild);
         }
@@ -124,6 +129,9 @@ impl Recorder {
     /// If the recording had to be given up on the way. Trouble that it survived,
     /// such as a disk that was full for a while, is in [`Summary::problems`].
     pub fn finish(self) -> Result<Summary, Error> {
+        if self.is_off() {
+            return Ok(self.finish_nothing());
+        }
         let result = finish_if(|running| Arc::ptr_eq(running, &self.shared));
         result.unwrap_or_else(|| Err(Error::GaveUp { path: self.shared.config.path.clone() }))
     }
@@ -131,12 +139,12 @@ impl Recorder {
     /// Waits until everything recorded so far is in the file: where another
     /// process can read it and a kill cannot reach it. Returns whether it is.
     pub fn flush(&self) -> bool {
-        flush(&self.shared, FLUSH_AT_MOST)
+        self.is_off() || flush(&self.shared, FLUSH_AT_MOST)
     }
 
     /// Replaces the rules; takes effect at once, on all threads.
     pub fn set_rules(&self, rules: Rules) {
-        if last_words::is_recording_process() {
+        if last_words::is_recording_process() && !self.is_off() {
             call_site::set_rules(rules);
         }
     }
@@ -148,6 +156,9 @@ impl Recorder {
     ///
     /// If this is not a flight recorder, or the dump cannot be written.
     pub fn dump(&self) -> Result<PathBuf, Error> {
+        if self.is_off() {
+            return Err(Error::NotAFlightRecorder);
+        }
         dump(&self.shared, DumpReason::Asked, Duration::from_secs(60))
     }
 
@@ -155,10 +166,34 @@ impl Recorder {
     pub fn path(&self) -> &Path {
         &self.shared.config.path
     }
+
+    /// How much of what `tracing` tells is to be recorded, as the builder, the environment or
+    /// `ringscope.toml` says: a filter for a subscriber.
+    pub fn level(&self) -> Level {
+        self.shared.config.level.unwrap_or(Level::Trace)
+    }
+
+    /// Whether nothing is behind it; another recorder may be running.
+    fn is_off(&self) -> bool {
+        self.shared.config.level == Some(Level::Off)
+    }
+
+    /// Exporters that were attached are waiting for their end.
+    fn finish_nothing(&self) -> Summary {
+        #[cfg(feature = "exporters")]
+        let problems = self.shared.handlers.end().into_iter().map(Problem::Exporter).collect();
+        #[cfg(not(feature = "exporters"))]
+        let problems = Vec::new();
+        Summary { path: self.shared.config.path.clone(), problems, ..Summary::default() }
+    }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        if self.is_off() {
+            self.finish_nothing();
+            return;
+        }
         let _ = finish_if(|running| Arc::ptr_eq(running, &self.shared));
     }
 }

@@ -1,6 +1,8 @@
 //! Scripts that repeat a failure, made by the binary and run.
 
 use std::{
+    env,
+    io::{self, Write},
     path::Path,
     process::{Command, Output},
 };
@@ -43,8 +45,20 @@ const ECHO: &Fields<'static> = &[
     ("arguments", Value::Text(r#"["<%s>", "it's; exit 7 $(id)"]"#)),
 ];
 
-fn run(program: &str, script: &Path) -> Option<Output> {
-    Command::new(program).arg(script).output().ok()
+/// Runs a script, if there is a Python. If not, that is said, and fails where
+/// `RINGSCOPE_REQUIRE` names `python`.
+#[track_caller]
+pub(crate) fn python(script: &Path, test: &str) -> Option<Output> {
+    let python = env::var_os("RINGSCOPE_PYTHON").unwrap_or_else(|| "python3".into());
+    let run = Command::new(&python).arg(script).output();
+    let lacking = |error: &io::Error| {
+        let required = env::var("RINGSCOPE_REQUIRE").unwrap_or_default();
+        let why = format!("{}: {error}", python.display());
+        assert!(!required.split(',').any(|it| it == "python"), "required: {why}");
+        // Past the harness, which hides what a passing test prints.
+        let _ = writeln!(io::stderr(), "skipped: {test}: {why}");
+    };
+    run.inspect_err(lacking).ok()
 }
 
 #[test]
@@ -53,9 +67,8 @@ fn a_python_script_fails_as_the_program_did() {
     errors(&dir.path().join("run.trace"), &[DECODE]);
     let arguments = ["repro", "run.trace", "--error", "2", "-o", "failure.py"];
     analyze(dir.path(), &arguments).clean();
-    let Some(output) = run("python3", &dir.path().join("failure.py")) else {
-        return eprintln!("skipped: there is no python3 here");
-    };
+    let script = dir.path().join("failure.py");
+    let Some(output) = python(&script, "a_python_script_fails_as_the_program_did") else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("JSONDecodeError: Expecting value"), "{said}");

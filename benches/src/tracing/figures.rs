@@ -7,8 +7,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::exporters::NONE;
+use super::exporters::Pairs;
 use super::model::Model;
+use super::model_shape::Shape;
 use super::subjects::{self, LAYER, NO_OP, RINGSCOPE};
 use crate::machine::{Machine, crate_version};
 use crate::quantile::median;
@@ -117,22 +118,28 @@ impl Figures {
         }
     }
 
-    /// Samples by what was attached.
-    pub(crate) fn exporters(&mut self, samples: &BTreeMap<String, Vec<f64>>) {
-        for (attached, samples) in samples {
-            if let Some(ns) = median(samples) {
-                self.exporters_ns.insert(attached.clone(), rounded(ns));
+    /// Pairs of blocks, by what was attached in one of them.
+    pub(crate) fn exporters(&mut self, pairs: &Pairs) {
+        let ns = |at: usize| move |pair: &[f64; 2]| pair[at];
+        let none: Vec<f64> = pairs.values().flatten().map(ns(0)).collect();
+        if let Some(ns) = median(&none) {
+            self.exporters_ns.insert("none".to_owned(), rounded(ns));
+        }
+        let mut dearest: Option<f64> = None;
+        for (exporter, pairs) in pairs {
+            let attached: Vec<f64> = pairs.iter().map(ns(1)).collect();
+            let ratios: Vec<f64> = pairs.iter().map(|[none, attached]| attached / none).collect();
+            if let (Some(ns), Some(ratio)) = (median(&attached), median(&ratios)) {
+                self.exporters_ns.insert(exporter.clone(), rounded(ns));
+                dearest = Some(dearest.map_or(ratio, |most| most.max(ratio)));
             }
         }
-        if let Some(none) = self.exporters_ns.get(NONE).copied() {
-            let attached = self.exporters_ns.iter().filter(|(name, _)| *name != NONE);
-            let dearest = attached.map(|(_, ns)| ns / none).max_by(f64::total_cmp);
-            self.exporters_over_none = dearest.map(rounded);
-        }
+        self.exporters_over_none = dearest.map(rounded);
     }
 
-    pub(crate) fn shape(&mut self, ns: Option<f64>) {
-        self.candle_ns_per_span = ns.map(rounded);
+    pub(crate) fn shape(&mut self, shape: &Shape) {
+        self.candle_ns_per_span = median(&shape.samples).map(rounded);
+        self.lost += shape.lost;
     }
 
     pub(crate) fn model(&mut self, model: Model) {

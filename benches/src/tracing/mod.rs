@@ -26,6 +26,9 @@ use crate::machine::Machine;
 use crate::quantile::median;
 use crate::record::hot_path::{self, Samples};
 
+use exporters::Pairs;
+use model_shape::Shape;
+
 pub(crate) use figures::{Figures, table};
 
 /// One measurement of one subscriber.
@@ -87,14 +90,14 @@ pub(crate) fn run(quick: bool, scratch: &Path) -> Result<Figures> {
         figures.subscriber(name, floor, create, reenter, pool.lost());
     }
     eprintln!("tracing: the shape of a model");
-    match ask::<Vec<f64>>(Task::Shape { budget_ms }, scratch) {
-        Ok(samples) => figures.shape(median(&samples)),
+    match ask::<Shape>(Task::Shape { budget_ms }, scratch) {
+        Ok(shape) => figures.shape(&shape),
         Err(error) => figures.omit("candle_ns_per_span", format!("{error:#}")),
     }
     eprintln!("tracing: exporters");
     let task = Task::Exporters { budget_ms: 10 * budget_ms };
-    match ask::<BTreeMap<String, Vec<f64>>>(task, scratch) {
-        Ok(samples) => figures.exporters(&samples),
+    match ask::<Pairs>(task, scratch) {
+        Ok(pairs) => figures.exporters(&pairs),
         Err(error) => figures.omit("exporters_over_none", format!("{error:#}")),
     }
     match model::measure(quick, scratch) {

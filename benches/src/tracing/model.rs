@@ -1,5 +1,5 @@
 //! A whole candle model: `benches/programs`, built by cargo when it is out of date,
-//! run with and without the subscriber.
+//! run with and without the subscriber. A quick run takes it as it finds it.
 //!
 //! Instructions are counted by callgrind, on the one thread that candle is given: the
 //! recorder's own threads are in the count too. Wall times on a shared machine cannot tell
@@ -33,7 +33,7 @@ const FORWARD: &str = "candle_transformers::models::llama::Llama::forward";
 const TOKENS_FOR_BYTES: u32 = 2_000;
 
 pub(crate) fn measure(quick: bool, scratch: &Path) -> Result<Model> {
-    let program = build()?;
+    let program = if quick { built()? } else { build()? };
     let run = |subscriber: &str, tokens: u32| run(&program, subscriber, tokens, scratch);
     let recorded = run("ringscope", TOKENS)?;
     let unrecorded = run("none", TOKENS)?;
@@ -75,12 +75,28 @@ pub(crate) fn measure(quick: bool, scratch: &Path) -> Result<Model> {
     Ok(model)
 }
 
-/// The program, built into a directory of its own beside this one.
-fn build() -> Result<PathBuf> {
-    eprintln!("tracing: building the model; the first time takes minutes");
+/// Where programs are built: a directory of its own beside this one.
+fn target() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("no target directory above this program")?;
-    let target = target.join("programs");
+    Ok(target.join("programs"))
+}
+
+fn program(target: &Path) -> PathBuf {
+    target.join("release").join("llama")
+}
+
+/// The program as an earlier run has left it: candle takes minutes to build.
+fn built() -> Result<PathBuf> {
+    let program = program(&target()?);
+    ensure!(program.exists(), "{}: not built; a run without --quick does", program.display());
+    Ok(program)
+}
+
+/// The program, up to date.
+fn build() -> Result<PathBuf> {
+    eprintln!("tracing: building the model; the first time takes minutes");
+    let target = target()?;
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -92,7 +108,7 @@ fn build() -> Result<PathBuf> {
         .context("cargo is needed to build the model")?;
     let reason = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo could not build the model: {}", reason.trim());
-    Ok(target.join("release").join("llama"))
+    Ok(program(&target))
 }
 
 fn command(program: &Path, subscriber: &str, tokens: u32, scratch: &Path) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ringscope::tracing::Subscriber;
+use serde::{Deserialize, Serialize};
 use tracing::{Span, trace_span};
 
 use super::subjects::Recording;
@@ -57,8 +58,16 @@ impl Block {
     }
 }
 
-/// Nanoseconds an enter and exit, one sample a burst.
-pub(crate) fn measure(budget: Duration, dir: &Path) -> Result<Vec<f64>> {
+/// What came of it.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Shape {
+    /// Nanoseconds an enter and exit, one sample a burst.
+    pub(crate) samples: Vec<f64>,
+    /// Losing is cheaper than recording: with any, the samples are worthless.
+    pub(crate) lost: u64,
+}
+
+pub(crate) fn measure(budget: Duration, dir: &Path) -> Result<Shape> {
     let recording = Recording::start(dir)?;
     Subscriber::new().install()?;
     let blocks: Vec<Block> = (0..LAYERS).map(|_| Block::new()).collect();
@@ -73,5 +82,7 @@ pub(crate) fn measure(budget: Duration, dir: &Path) -> Result<Vec<f64>> {
         samples.push(start.elapsed().as_nanos() as f64 / f64::from(entered));
         recording.settle();
     }
-    Ok(samples)
+    drop(blocks);
+    let outcome = Box::new(recording).finish()?;
+    Ok(Shape { samples, lost: outcome.lost.unwrap_or(0) })
 }

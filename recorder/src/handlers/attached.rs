@@ -44,10 +44,10 @@ pub(crate) struct Handlers {
     notes: Mutex<Vec<String>>,
 }
 
-/// One exporter, as everyone but its own thread sees it.
+/// One exporter, as everyone but its own thread sees it; its counts outlast it.
 #[derive(Debug)]
-struct Attached {
-    id: ExporterId,
+pub(crate) struct Attached {
+    pub(super) id: ExporterId,
     name: String,
     /// `None` once it is to end.
     queue: Mutex<Option<Sender<Arc<Batch>>>>,
@@ -63,7 +63,7 @@ struct Attached {
 }
 
 impl Attached {
-    fn report(&self) -> ExportReport {
+    pub(crate) fn report(&self) -> ExportReport {
         ExportReport {
             exported: self.exported.load(Ordering::Acquire),
             filtered: self.filtered.load(Ordering::Acquire),
@@ -135,7 +135,7 @@ impl Handlers {
         mut exporter: impl MetricExporter,
         filter: ExportFilter,
         ticks_per_second: u64,
-    ) -> ExporterId {
+    ) -> Arc<Attached> {
         let id = ExporterId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         let (queue, batches) = mpsc::channel();
         let (tell, done) = mpsc::channel();
@@ -180,9 +180,9 @@ impl Handlers {
             attached.drop_because(format!("has no thread: {error}"));
         }
         let mut list = lock(&self.list);
-        list.push(attached);
+        list.push(Arc::clone(&attached));
         self.watched.store(true, Ordering::Relaxed);
-        id
+        attached
     }
 
     pub(crate) fn detach(&self, id: ExporterId) -> Option<ExportReport> {

@@ -50,7 +50,8 @@ impl ConsoleExporter {
         Self { out: BufWriter::new(Box::new(out)), slow: None, only_slow: false }
     }
 
-    /// Warns of spans that take at least this long.
+    /// Warns of what takes at least this long: spans, slices and whole tasks of `tracing`,
+    /// launches, work of devices.
     #[must_use]
     pub fn slow(mut self, least: Duration) -> Self {
         self.slow = Some(least);
@@ -65,7 +66,9 @@ impl ConsoleExporter {
     }
 
     fn write(&mut self, event: &Event) -> io::Result<()> {
-        let slow = event.duration.zip(self.slow).filter(|(took, least)| took >= least);
+        // Not spans that are kept to be entered again: those last as long as the program likes.
+        let timed = event.duration.filter(|_| event.kind != Kind::REUSED);
+        let slow = timed.zip(self.slow).filter(|(took, least)| took >= least);
         if self.only_slow && slow.is_none() {
             return Ok(());
         }

@@ -130,7 +130,9 @@ impl Decoder {
             _ => None,
         };
         let request = details.links.iter().find(|link| link.role == LinkRole::Request);
-        let track = match record.track == batch.track || record.kind == Kind::ASYNC_SPAN {
+        // What wanders between threads was recorded by the one that it ended on.
+        let wanders = record.kind == Kind::ASYNC_SPAN || record.kind.is_life();
+        let track = match record.track == batch.track || wanders {
             true => Arc::clone(&batch.name),
             false => self.queue(record.track),
         };

@@ -57,6 +57,8 @@ pub use event::{Event, Field};
 pub use filter::ExportFilter;
 pub use jsonl::JsonlExporter;
 
+#[cfg(all(feature = "statistics", not(feature = "off")))]
+pub(crate) use attached::Attached;
 #[cfg(not(feature = "off"))]
 pub(crate) use {
     attached::Handlers,

@@ -32,8 +32,9 @@ impl Enclosing {
         self.ranges.resize(places.len(), (0, 0));
         for (event, &place) in places.iter().enumerate().rev() {
             let record = &units[place];
-            // Work of devices and spans that wander between threads have no stack.
-            if record.track != track || record.kind == Kind::ASYNC_SPAN {
+            // Work of devices, spans that wander between threads and whole lives have no stack.
+            let kind = record.kind;
+            if record.track != track || kind == Kind::ASYNC_SPAN || kind.is_life() {
                 continue;
             }
             let depth = usize::from(record.depth);
@@ -43,7 +44,8 @@ impl Enclosing {
             let around = self.spans.iter().take(depth).take_while(|span| span.0 <= record.start);
             self.names.extend(around.map(|span| span.1));
             self.ranges[event] = (first, self.names.len() as u32);
-            if record.kind == Kind::SPAN {
+            // A span of `tracing` is on the stack while it is entered: slice by slice.
+            if matches!(kind, Kind::SPAN | Kind::SLICE) {
                 if self.spans.len() <= depth {
                     self.spans.resize(depth + 1, (u64::MAX, 0));
                 }
@@ -103,6 +105,20 @@ mod tests {
         paths(&[point(9, 1, 15)], &[(30, 3)], &[&[]]);
         // What took the place in the middle leaves the path without its end.
         paths(&[point(9, 3, 15)], &[(5, 1), (20, 2), (7, 3)], &[&[1]]);
+    }
+
+    #[test]
+    fn a_slice_is_around_what_it_holds_as_a_span_is_and_a_life_is_not() {
+        let of = |kind, record| Record { kind, ..record };
+        // A span in a slice in a span, and then the life of the span whose slice that was.
+        let units = [
+            span(3, 2, 12, 2),
+            of(Kind::SLICE, span(2, 1, 10, 10)),
+            span(1, 0, 5, 30),
+            point(9, 1, 40),
+            of(Kind::REUSED, span(2, 0, 1, 60)),
+        ];
+        paths(&units, &[], &[&[1, 2], &[1], &[], &[], &[]]);
     }
 
     #[test]

@@ -1,14 +1,25 @@
 //! Attaching and detaching at a running recorder.
 
+use std::sync::Arc;
+
 use super::{
     ConsoleExporter, ExportFilter, ExportReport, ExporterId, JsonlExporter, MetricExporter,
-    repro::ReproExporter,
+    attached::Attached, repro::ReproExporter,
 };
 use crate::{Recorder, cold::shared::lock, summary::Problem};
 
 impl Recorder {
     /// Has an exporter see every event from now on that the filter lets through.
     pub fn attach(&self, exporter: impl MetricExporter, filter: ExportFilter) -> ExporterId {
+        self.attach_counted(exporter, filter).id
+    }
+
+    /// The same, for whoever wants to know its counts also when it has ended.
+    pub(crate) fn attach_counted(
+        &self,
+        exporter: impl MetricExporter,
+        filter: ExportFilter,
+    ) -> Arc<Attached> {
         self.shared.handlers.attach(exporter, filter, self.shared.ticks_per_second)
     }
 

@@ -10,12 +10,13 @@ use std::sync::{
 use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
 
 use crate::hot::{
-    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    call_site::{CallSite, LOOK_CLOSER, OFF},
     clock::ticks,
     lane::Lane,
     open_spans::{OpenSpanCopy, OpenSpans},
     ring_pool,
-    span::{count_skip, keyed},
+    span::keyed,
+    verdict::Admitted,
 };
 
 /// How many asynchronous spans, tasks of `tracing` among them, are listed while they are open.
@@ -74,16 +75,13 @@ impl<const N: usize> AsyncSpan<N> {
         let name = match state {
             OFF => return span,
             on if on & LOOK_CLOSER == 0 => on,
-            _ => match site.look_closer() {
-                Verdict::Record { name } => name,
-                Verdict::RecordIfLong { name } => {
-                    span.if_long = true;
-                    name
-                }
-                Verdict::Sampled => return skipped(span, SkipCause::Sampled),
-                Verdict::SwitchedOff => return skipped(span, SkipCause::SwitchedOff),
-                Verdict::Nothing => return span,
-            },
+            _ => {
+                let Ok(Admitted { name, if_long }) = site.look_closer().counted() else {
+                    return span;
+                };
+                span.if_long = if_long;
+                name
+            }
         };
         let Some(lane) = this_threads_lane() else {
             return span;
@@ -155,11 +153,6 @@ impl<const N: usize> Drop for AsyncSpan<N> {
 pub(crate) fn list(span: OpenSpanCopy) -> Option<u32> {
     EVER_USED.store(true, Ordering::Relaxed);
     OPEN.open(span)
-}
-
-fn skipped<const N: usize>(span: AsyncSpan<N>, cause: SkipCause) -> AsyncSpan<N> {
-    count_skip(cause);
-    span
 }
 
 fn this_threads_lane() -> Option<&'static Lane> {

@@ -28,7 +28,7 @@ use std::{
 };
 
 use crate::{
-    hot::{clock, names},
+    hot::{clock, names, verdict::Verdict},
     rules::{Action, Rules},
 };
 
@@ -78,20 +78,6 @@ pub struct CallSite {
     line: u32,
     keys: &'static [Key],
     next: AtomicPtr<CallSite>,
-}
-
-/// What a site that needs a closer look should do.
-pub(crate) enum Verdict {
-    Record {
-        name: u32,
-    },
-    /// Record, if it turns out to be long enough.
-    RecordIfLong {
-        name: u32,
-    },
-    Sampled,
-    SwitchedOff,
-    Nothing,
 }
 
 static HEAD: AtomicPtr<CallSite> = AtomicPtr::new(ptr::null_mut());

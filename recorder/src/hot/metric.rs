@@ -13,15 +13,17 @@ use std::{
     time::Duration,
 };
 
-use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, ValueType};
+use ringscope_format::{Kind, Link, LinkRole, Record, Status, Value, ValueType};
 
+pub(crate) use crate::hot::random_ids::random_id;
 use crate::hot::{
-    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
     lane::Lane,
     queues::DeviceQueue,
     ring_pool,
-    span::{Span, count_skip},
+    span::Span,
+    verdict::{Admitted, Refused, Verdict},
 };
 
 /// A kind of metric that can be a span. Made with `metric_kind!`.
@@ -73,19 +75,8 @@ fn admitted(site: &'static CallSite, is_error: bool) -> Option<(&'static Lane, u
 #[inline(never)]
 fn admitted_closer(site: &'static CallSite, is_error: bool) -> Option<(&'static Lane, u32)> {
     let verdict = if is_error { site.look_closer_at_error() } else { site.look_closer() };
-    let name = match verdict {
-        // What has no span has no duration that a rule could be about.
-        Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
-        Verdict::Sampled => {
-            count_skip(SkipCause::Sampled);
-            return None;
-        }
-        Verdict::SwitchedOff => {
-            count_skip(SkipCause::SwitchedOff);
-            return None;
-        }
-        Verdict::Nothing => return None,
-    };
+    // What has no span has no duration that a rule could be about.
+    let Admitted { name, .. } = verdict.counted().ok()?;
     ring_pool::attach().map(|lane| (lane, name))
 }
 
@@ -215,20 +206,13 @@ fn admitted_work_closer(work: &DeviceWork) -> Admission {
         0 => work.name.look_closer(),
         _ => work.name.look_closer_at_launched(),
     };
-    match verdict {
+    match verdict.counted() {
         // A launch has no duration that a rule could be about.
-        Verdict::Record { name } | Verdict::RecordIfLong { name } => {
+        Ok(Admitted { name, .. }) => {
             ring_pool::attach().map_or(Admission::Nothing, |lane| Admission::Admitted(lane, name))
         }
-        Verdict::Sampled => {
-            count_skip(SkipCause::Sampled);
-            Admission::Skipped
-        }
-        Verdict::SwitchedOff => {
-            count_skip(SkipCause::SwitchedOff);
-            Admission::Skipped
-        }
-        Verdict::Nothing => Admission::Nothing,
+        Err(Refused::Skipped) => Admission::Skipped,
+        Err(Refused::Unrecorded) => Admission::Nothing,
     }
 }
 
@@ -332,39 +316,4 @@ pub(crate) fn record_admitted<const N: usize>(
 pub(crate) fn next_link() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1).clamp(1, SKIPPED - 1)
-}
-
-/// Ids drawn from one request for randomness.
-const DRAWN: usize = 32;
-
-thread_local! {
-    /// Random ids, and how many of them are left.
-    static IDS: Cell<([u128; DRAWN], usize)> = const { Cell::new(([0; DRAWN], 0)) };
-}
-
-/// A random id; never 0.
-pub(crate) fn random_id() -> u128 {
-    let (mut ids, mut left) = IDS.get();
-    if left == 0 {
-        let mut bytes = [0_u8; DRAWN * 16];
-        if getrandom::fill(&mut bytes).is_err() {
-            return unlikely_id();
-        }
-        ids = bytemuck::cast(bytes);
-        left = DRAWN;
-    }
-    left -= 1;
-    let id = ids[left];
-    // One that was given out must not be found here again.
-    ids[left] = 0;
-    IDS.set((ids, left));
-    id.max(1)
-}
-
-/// Where the system has no randomness to give: an id that is merely unlikely to repeat.
-#[cold]
-fn unlikely_id() -> u128 {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || u128::from(RandomState::new().hash_one(clock::ticks()));
-    (half() << 64 | half()).max(1)
 }

@@ -19,7 +19,9 @@ pub(crate) mod names;
 pub(crate) mod open_spans;
 pub(crate) mod ownership;
 pub(crate) mod queues;
+pub(crate) mod random_ids;
 pub(crate) mod ring_pool;
 #[cfg(feature = "tracing")]
 pub(crate) mod slice;
 pub(crate) mod span;
+pub(crate) mod verdict;

@@ -12,10 +12,11 @@ use std::{
 use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value};
 
 use crate::hot::{
-    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
     lane::{Lane, depth_in, span_words},
     ring_pool::{self, ThreadHandle, UNATTACHED},
+    verdict::Admitted,
 };
 
 /// An open span. Dropping it records it.
@@ -221,19 +222,8 @@ fn take_lane(lane: &mut *const Lane) -> Option<&'static Lane> {
 #[inline(never)]
 fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
     const NOTHING: (*const Lane, u32) = (ptr::null(), 0);
-    let name = match site.look_closer() {
-        Verdict::Record { name } if clock::is_hardware() => name,
-        Verdict::Record { name } | Verdict::RecordIfLong { name } => name | LOOK_CLOSER,
-        Verdict::Sampled => {
-            count_skip(SkipCause::Sampled);
-            return NOTHING;
-        }
-        Verdict::SwitchedOff => {
-            count_skip(SkipCause::SwitchedOff);
-            return NOTHING;
-        }
-        Verdict::Nothing => return NOTHING,
-    };
+    let Ok(Admitted { name, if_long }) = site.look_closer().counted() else { return NOTHING };
+    let name = if if_long || !clock::is_hardware() { name | LOOK_CLOSER } else { name };
     ring_pool::attach().map_or(NOTHING, |lane| (ptr::from_ref(lane), name))
 }
 
@@ -286,17 +276,6 @@ fn close_wide_closer(
         lane.push_wide(record, fields, links);
     }
     lane.in_flight.leave(span.place);
-}
-
-/// Counts an event that a rule keeps out of the recording.
-#[cold]
-pub(crate) fn count_skip(cause: SkipCause) {
-    // A thread that has recorded nothing yet needs no ring to skip something.
-    // SAFETY: null, or a lane, and lanes live for ever.
-    match unsafe { ring_pool::current().as_ref() } {
-        Some(lane) => lane.skip(cause),
-        None => UNATTACHED.skip(cause),
-    }
 }
 
 /// An open span with fields, recorded together with it when it ends.
@@ -396,13 +375,8 @@ fn record_point_closer<const N: usize>(
 ) {
     let is_error = kind == Kind::ERROR;
     let verdict = if is_error { site.look_closer_at_error() } else { site.look_closer() };
-    let name = match verdict {
-        // A point has no duration, so a rule about durations does not concern it.
-        Verdict::Record { name } | Verdict::RecordIfLong { name } => name,
-        Verdict::Sampled => return count_skip(SkipCause::Sampled),
-        Verdict::SwitchedOff => return count_skip(SkipCause::SwitchedOff),
-        Verdict::Nothing => return,
-    };
+    // A point has no duration, so a rule about durations does not concern it.
+    let Ok(Admitted { name, .. }) = verdict.counted() else { return };
     if let Some(lane) = ring_pool::attach() {
         push_point(lane, clock::ticks(), site, name, kind, value, values);
     }

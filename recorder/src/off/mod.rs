@@ -12,7 +12,7 @@ use std::{
 
 use ringscope_format::{Kind, Value};
 
-use crate::{Builder, Error, Rules, Summary, config::Config};
+use crate::{Builder, Error, Level, Rules, Summary, config::Config};
 
 /// Does nothing.
 #[must_use = "a span lasts until it is dropped; bind it: `let _span = span!(...)`"]
@@ -266,6 +266,11 @@ impl Recorder {
     /// Where the trace would be.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// None: nothing is recorded.
+    pub fn level(&self) -> Level {
+        Level::Off
     }
 }
 

@@ -135,7 +135,8 @@ impl Builder {
     /// A builder that begins with what the environment and, with the feature
     /// `config`, the file `ringscope.toml` say; whatever is set on it goes before both.
     ///
-    /// Values that are not understood are warned about on standard error, once.
+    /// Values that are not understood are warned about on standard error, once. With
+    /// `RINGSCOPE_LEVEL=off` the recorder records nothing and writes no file.
     ///
     /// ```no_run
     /// let builder = ringscope::Builder::from_env().metadata("build.commit", "4f2a91c");
@@ -199,9 +200,6 @@ fn without_what_is_missing(settings: &Settings) {
         } else if settings.jsonl.is_none() {
             warn("no rows are written: RINGSCOPE_JSONL says beside which file".to_owned());
         }
-    }
-    if settings.slow.is_some() && settings.console != Some(true) {
-        warn("nobody is warned of slow spans: RINGSCOPE_CONSOLE is not set".to_owned());
     }
 }
 

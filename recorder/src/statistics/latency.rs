@@ -6,11 +6,51 @@ use std::{
 };
 
 use super::rolling::{Calendar, Durations, Rolling};
-use crate::handlers::Event;
+use crate::{Kind, handlers::Event};
 
 /// Different paths that are told apart.
 const MOST_PATHS: usize = 4_096;
 const OTHER: &str = "(other)";
+
+/// What a row of latencies is of. Things of one name are in different rows if they
+/// are different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LatencyOf {
+    /// Spans, and each time that a span of `tracing` was entered and left.
+    Calls,
+    /// Spans of `tracing` that were left and entered again before they ended, as futures
+    /// are: from creation to close. Spans that are kept to be entered for every call have
+    /// no such row; how long a program keeps them says nothing.
+    Tasks,
+    /// The host's calls that launched work of a device.
+    Launches,
+    /// Kernels, copies and fills, by the device's time.
+    Work,
+}
+
+impl LatencyOf {
+    fn of_kind(kind: Kind) -> Option<Self> {
+        Some(match kind {
+            Kind::REUSED => return None,
+            Kind::TASK => Self::Tasks,
+            Kind::LAUNCH => Self::Launches,
+            Kind::KERNEL | Kind::COPY | Kind::FILL => Self::Work,
+            _ => Self::Calls,
+        })
+    }
+
+    /// As rows in files have it.
+    #[cfg(not(feature = "off"))]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Tasks => "tasks",
+            Self::Launches => "launches",
+            Self::Work => "work",
+        }
+    }
+}
 
 /// How long something took in the window.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +58,8 @@ const OTHER: &str = "(other)";
 pub struct LatencyRow {
     /// Names from the outermost span to this one; one name in rows by name.
     pub path: Vec<String>,
+    /// What it is of.
+    pub of: LatencyOf,
     /// How often, in the window.
     pub count: u64,
     /// How often, since the beginning.
@@ -39,12 +81,13 @@ pub struct LatencyRow {
 }
 
 impl LatencyRow {
-    fn new(path: Vec<String>, durations: &Durations, total_count: u64) -> Self {
+    fn new(path: Vec<String>, of: LatencyOf, durations: &Durations, total_count: u64) -> Self {
         let time = Duration::from_nanos;
         let at = |percentile| time(durations.percentile(percentile));
         let sum = u64::try_from(durations.sum).unwrap_or(u64::MAX);
         Self {
             path,
+            of,
             count: durations.count,
             total_count,
             sum: time(sum),
@@ -61,31 +104,35 @@ impl LatencyRow {
 #[derive(Debug)]
 pub(crate) struct Latencies {
     calendar: Calendar,
-    by_path: BTreeMap<Vec<String>, Rolling>,
+    by_path: BTreeMap<Key, Rolling>,
     /// To look a path up without making texts of it.
-    key: Vec<String>,
+    key: Key,
 }
+
+/// In this order: a path comes before what it is the beginning of.
+type Key = (Vec<String>, LatencyOf);
 
 impl Latencies {
     pub(super) fn new(window: Duration) -> Self {
-        Self { calendar: Calendar::new(window), by_path: BTreeMap::new(), key: Vec::new() }
+        let key = (Vec::new(), LatencyOf::Calls);
+        Self { calendar: Calendar::new(window), by_path: BTreeMap::new(), key }
     }
 
     pub(super) fn take(&mut self, event: &Event, now: Instant) {
         let Some(duration) = event.duration else { return };
+        let Some(of) = LatencyOf::of_kind(event.kind) else { return };
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let mut key = std::mem::take(&mut self.key);
-        write_key(&mut key, event);
-        let rolling = match self.by_path.get_mut(&key) {
+        self.key.1 = of;
+        write_path(&mut self.key.0, event, of);
+        let rolling = match self.by_path.get_mut(&self.key) {
             Some(rolling) => rolling,
             None => {
                 let room = self.by_path.len() < MOST_PATHS;
-                let path = if room { key.clone() } else { vec![OTHER.to_owned()] };
-                self.by_path.entry(path).or_insert_with(Rolling::new)
+                let path = if room { self.key.0.clone() } else { vec![OTHER.to_owned()] };
+                self.by_path.entry((path, of)).or_insert_with(Rolling::new)
             }
         };
         rolling.record(ns, &self.calendar, now);
-        self.key = key;
     }
 
     /// Begins a new interval: only what comes from now on is in it.
@@ -95,20 +142,19 @@ impl Latencies {
     }
 
     pub(super) fn by_path(&self, now: Instant) -> Vec<LatencyRow> {
-        let row = |(path, rolling): (&Vec<String>, &Rolling)| {
+        let row = |((path, of), rolling): (&Key, &Rolling)| {
             let durations = rolling.window(&self.calendar, now)?;
-            Some(LatencyRow::new(path.clone(), &durations, rolling.total))
+            Some(LatencyRow::new(path.clone(), *of, &durations, rolling.total))
         };
-        // In the order of paths, a path comes before what it is the beginning of.
         self.by_path.iter().filter_map(row).collect()
     }
 
     pub(super) fn by_name(&self, now: Instant) -> Vec<LatencyRow> {
-        let mut by_name: HashMap<&str, (Durations, u64)> = HashMap::new();
-        for (path, rolling) in &self.by_path {
+        let mut by_name: HashMap<(&str, LatencyOf), (Durations, u64)> = HashMap::new();
+        for ((path, of), rolling) in &self.by_path {
             let Some(durations) = rolling.window(&self.calendar, now) else { continue };
-            let name = path.last().map_or("", String::as_str);
-            match by_name.get_mut(name) {
+            let name = (path.last().map_or("", String::as_str), *of);
+            match by_name.get_mut(&name) {
                 Some((all, total)) => {
                     all.add(&durations);
                     *total += rolling.total;
@@ -118,32 +164,31 @@ impl Latencies {
                 }
             }
         }
-        let row = |(name, (durations, total)): (&str, (Durations, u64))| {
-            LatencyRow::new(vec![name.to_owned()], &durations, total)
+        let row = |((name, of), (durations, total)): ((&str, _), (Durations, u64))| {
+            LatencyRow::new(vec![name.to_owned()], of, &durations, total)
         };
         let mut rows: Vec<LatencyRow> = by_name.into_iter().map(row).collect();
-        rows.sort_by(|a, b| b.sum.cmp(&a.sum).then_with(|| a.path.cmp(&b.path)));
+        rows.sort_by(|a, b| b.sum.cmp(&a.sum).then_with(|| (&a.path, a.of).cmp(&(&b.path, b.of))));
         rows
     }
 }
 
 /// Work of devices has no spans around it: its queue stands for them.
-fn write_key(key: &mut Vec<String>, event: &Event) {
-    let device = event.path.is_empty()
-        && matches!(event.kind, crate::Kind::KERNEL | crate::Kind::COPY | crate::Kind::FILL);
+fn write_path(path: &mut Vec<String>, event: &Event, of: LatencyOf) {
+    let device = event.path.is_empty() && of == LatencyOf::Work;
     let queue: &str = &event.track;
     let names = device.then_some(queue).into_iter();
     let names = names.chain(event.path.iter().copied()).chain([event.name]);
     let mut length = 0;
     for name in names {
-        match key.get_mut(length) {
+        match path.get_mut(length) {
             Some(text) => {
                 text.clear();
                 text.push_str(name);
             }
-            None => key.push(name.to_owned()),
+            None => path.push(name.to_owned()),
         }
         length += 1;
     }
-    key.truncate(length);
+    path.truncate(length);
 }

@@ -39,7 +39,7 @@ mod rolling;
 #[cfg(not(feature = "off"))]
 mod rows_file;
 
-pub use latency::LatencyRow;
+pub use latency::{LatencyOf, LatencyRow};
 pub use memory::MemoryRow;
 #[cfg(not(feature = "off"))]
 pub(crate) use rows_file::RowsFile;
@@ -84,7 +84,8 @@ impl Figures {
 }
 
 impl Statistics {
-    /// Latencies by name, the name that took the most time first.
+    /// Latencies by name, the name that took the most time first. A name of different
+    /// things has a row of each: see [`LatencyOf`].
     pub fn by_name(&self) -> Vec<LatencyRow> {
         self.lock().latencies.by_name(Instant::now())
     }
@@ -100,7 +101,8 @@ impl Statistics {
         self.lock().memory.rows()
     }
 
-    /// Events that are missing in these figures because they came too fast.
+    /// Events that are missing in these figures because they came too fast, also when the
+    /// recording is over.
     pub fn lost(&self) -> u64 {
         self.lost.lost()
     }
@@ -134,14 +136,11 @@ pub(crate) fn filter() -> ExportFilter {
 #[cfg(not(feature = "off"))]
 mod recorder {
     use super::*;
-    use crate::{Recorder, cold::shared::Shared, handlers::ExporterId};
+    use crate::{Recorder, handlers::Attached};
 
-    #[derive(Debug)]
-    struct OfExporter(Arc<Shared>, ExporterId);
-
-    impl Lost for OfExporter {
+    impl Lost for Attached {
         fn lost(&self) -> u64 {
-            self.0.handlers.report(self.1).map_or(0, |report| report.lost)
+            self.report().lost
         }
     }
 
@@ -149,8 +148,8 @@ mod recorder {
         /// Keeps figures over the last `window`, from now on.
         pub fn statistics(&self, window: Duration) -> Statistics {
             let figures = Arc::new(Mutex::new(Figures::new(window)));
-            let id = self.attach(StatisticsExporter(Arc::clone(&figures)), filter());
-            Statistics { figures, lost: Arc::new(OfExporter(Arc::clone(&self.shared), id)) }
+            let exporter = StatisticsExporter(Arc::clone(&figures));
+            Statistics { figures, lost: self.attach_counted(exporter, filter()) }
         }
     }
 }

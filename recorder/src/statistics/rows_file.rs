@@ -75,9 +75,10 @@ fn write_latency(out: &mut impl Write, at: &str, row: &LatencyRow) -> io::Result
     let ns = Duration::as_nanos;
     writeln!(
         out,
-        ",\"depth\":{},\"count\":{},\"total_count\":{},\"sum_ns\":{},\"mean_ns\":{},\"p50_ns\":{},\
-         \"p95_ns\":{},\"p99_ns\":{},\"min_ns\":{},\"max_ns\":{}}}",
+        ",\"depth\":{},\"of\":\"{}\",\"count\":{},\"total_count\":{},\"sum_ns\":{},\"mean_ns\":{},\
+         \"p50_ns\":{},\"p95_ns\":{},\"p99_ns\":{},\"min_ns\":{},\"max_ns\":{}}}",
         row.path.len() - 1,
+        row.of.name(),
         row.count,
         row.total_count,
         ns(&row.sum),

@@ -37,6 +37,8 @@ impl Filter {
     }
 
     /// The level that `RINGSCOPE_LEVEL` or `ringscope.toml` asks for; everything if neither does.
+    /// What a builder says goes before both: then
+    /// [`Recorder::level`](crate::Recorder::level) is the filter.
     ///
     /// ```
     /// let _recorder = ringscope::init_from_env();
@@ -114,8 +116,7 @@ impl Default for Filter {
     }
 }
 
-/// Everything up to a level, such as [`Builder::level`](crate::Builder::level) has it from the
-/// environment.
+/// Everything up to a level, such as [`Recorder::level`](crate::Recorder::level).
 impl From<Level> for Filter {
     fn from(level: Level) -> Self {
         Self::parse(match level {

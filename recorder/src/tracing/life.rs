@@ -13,13 +13,13 @@ use super::{
 };
 use crate::hot::{
     async_span,
-    call_site::{CallSite, LOOK_CLOSER, OFF, Verdict},
+    call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
     lane::Lane,
     names,
     open_spans::OpenSpanCopy,
     ring_pool,
-    span::count_skip,
+    verdict::Admitted,
 };
 
 /// Keys of what is told of a life.
@@ -128,19 +128,10 @@ pub(super) fn verdict(site: &'static CallSite, is_error: bool) -> Option<(u32, u
     match site.state() {
         OFF => None,
         name if name & LOOK_CLOSER == 0 => Some((name, 0)),
-        _ => match look(site) {
-            Verdict::Record { name } => Some((name, 0)),
-            Verdict::RecordIfLong { name } => Some((name, site.at_least())),
-            Verdict::Sampled => {
-                count_skip(SkipCause::Sampled);
-                None
-            }
-            Verdict::SwitchedOff => {
-                count_skip(SkipCause::SwitchedOff);
-                None
-            }
-            Verdict::Nothing => None,
-        },
+        _ => {
+            let Admitted { name, if_long } = look(site).counted().ok()?;
+            Some((name, if if_long { site.at_least() } else { 0 }))
+        }
     }
 }
 

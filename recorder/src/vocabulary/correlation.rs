@@ -25,7 +25,8 @@ use crate::metric;
 pub struct CorrelationId(u128);
 
 impl CorrelationId {
-    /// A new one. The system is asked for randomness once for 32 of them, a thread.
+    /// A new one. The system is asked for randomness once for 32 of them, a thread, and anew
+    /// after `fork`: child and parent never give out the same.
     #[inline]
     pub fn random() -> Self {
         Self(metric::random_id())

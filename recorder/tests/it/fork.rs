@@ -1,6 +1,11 @@
 //! After `fork`: the parent's file is the parent's alone.
 
-use ringscope::{Error, Recorder, event, span};
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use ringscope::{Error, Recorder, event, span, vocabulary::CorrelationId};
 
 use crate::{
     child::{Scene, child},
@@ -24,7 +29,7 @@ fn record_in_vain() {
         assert!(!span!("in the child").is_recording());
         event!("in the child");
     }
-    std::thread::spawn(|| drop(span!("in the child"))).join().unwrap();
+    thread::spawn(|| drop(span!("in the child"))).join().unwrap();
 }
 
 #[track_caller]
@@ -77,13 +82,13 @@ fn a_forked_child_that_uses_the_recorder_is_told_that_it_cannot() {
 #[test]
 fn a_forked_child_of_a_flight_recorder_is_not_kept_waiting_for_a_dump() {
     let end = child(|scene| {
-        let window = std::time::Duration::from_secs(5);
+        let window = Duration::from_secs(5);
         let recorder = scene.builder().keep_last(window, 4 << 20).start().unwrap();
         drop(span!("before"));
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let status = posix::in_fork(|| drop(recorder.dump().unwrap_err()));
         assert_eq!(status, 0);
-        assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+        assert!(begun.elapsed() < Duration::from_secs(30));
         assert_eq!(recorder.finish().unwrap().stored, 1);
     });
     end.run().succeeded().trace().is_finished_and_adds_up();
@@ -127,6 +132,44 @@ fn a_forked_child_that_outlives_its_parent_does_not_keep_the_parents_file() {
         posix::raise(libc::SIGKILL);
     });
     let end = end.run().died_of(libc::SIGKILL);
-    let file = std::fs::File::open(end.path("run.trace")).unwrap();
-    file.try_lock().expect("nobody writes to it any more");
+    let file = fs::File::open(end.path("run.trace")).unwrap();
+    // The parent may be dead before the fork has had its first turn, but that lives much longer.
+    let begun = Instant::now();
+    while let Err(error) = file.try_lock() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "somebody keeps it: {error}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ids() -> Vec<String> {
+    (0..100).map(|_| CorrelationId::random().to_string()).collect()
+}
+
+#[test]
+fn a_forked_child_and_its_child_draw_ids_of_their_own() {
+    let end = child(|scene| {
+        let recorder = (scene.argument() == "recording").then(|| scene.builder().start().unwrap());
+        // Of those that are drawn at once, most are left when it forks.
+        let mut all = vec![CorrelationId::random().to_string()];
+        let write = |name: &str| fs::write(scene.path(name), ids().join("\n")).unwrap();
+        let status = posix::in_fork(|| {
+            write("child");
+            assert_eq!(posix::in_fork(|| write("grandchild")), 0);
+            // Not what the grandchild had, either.
+            write("child again");
+        });
+        assert_eq!(status, 0);
+        all.extend(ids());
+        for name in ["child", "grandchild", "child again"] {
+            let text = fs::read_to_string(scene.path(name)).unwrap();
+            all.extend(text.lines().map(str::to_owned));
+        }
+        let drawn = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!((drawn, all.len()), (401, 401));
+        drop(recorder);
+    });
+    end.another().argument("recording").run().succeeded();
+    end.run().succeeded();
 }

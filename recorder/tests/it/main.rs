@@ -12,6 +12,7 @@ mod child;
 mod clock_and_readings;
 mod death;
 mod dumps;
+mod export_paths;
 mod exporters;
 mod file_trouble;
 mod flight_recorder;

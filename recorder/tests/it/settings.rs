@@ -4,7 +4,7 @@
 use std::{env, fs, time::Duration};
 
 use ringscope::{
-    Builder, CallSite, DeviceQueue, Kind, init_from_env, span,
+    Builder, CallSite, DeviceQueue, Error, Kind, Level, Recorder, init_from_env, span,
     vocabulary::{KernelCompleted, KernelDispatched},
 };
 
@@ -197,4 +197,55 @@ fn what_code_says_goes_before_all() {
         (end.files(".trace"), end.trace().named("token").len()),
         (vec!["run.trace".into()], 1)
     );
+}
+
+#[test]
+fn off_is_nothing_of_anything_also_for_a_builder() {
+    let end = child(|scene: &Scene| {
+        env::set_current_dir(scene.path("")).unwrap();
+        let recorder = Builder::from_env().keep_last(Duration::from_secs(5), 4 << 20);
+        let recorder = recorder.start().unwrap();
+        assert_eq!(recorder.level(), Level::Off);
+        assert!(!span!("token").is_recording());
+        assert!(recorder.flush());
+        assert!(matches!(recorder.dump(), Err(Error::NotAFlightRecorder)));
+        let statistics = recorder.statistics(Duration::from_secs(1));
+        // Nor is it in the way of one that records, or the other way round.
+        let other = Recorder::builder().path("run.trace").start().unwrap();
+        recorder.set_rules("token=off".parse().unwrap());
+        drop(span!("token"));
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.problems.len()), (0, 0));
+        drop(span!("token"));
+        assert!(statistics.by_name().is_empty());
+        assert_eq!(other.finish().unwrap().stored, 2);
+    });
+    let end = end.environment("RINGSCOPE_LEVEL", "off").environment("RINGSCOPE_CONSOLE", "1");
+    let end = end.environment("RINGSCOPE_TRACE", "none.trace").run().succeeded();
+    assert_eq!((end.files(".trace"), end.stderr.as_str()), (vec!["run.trace".into()], ""));
+    assert_eq!(end.trace().named("token").len(), 2);
+}
+
+#[test]
+fn the_level_that_code_says_goes_before_that_of_the_environment() {
+    let end = child(|scene: &Scene| {
+        env::set_current_dir(scene.path("")).unwrap();
+        let off = Builder::from_env().path("off.trace").level(Level::Off).start().unwrap();
+        assert!(!span!("token").is_recording());
+        drop(off);
+        let recorder = Builder::from_env().path("run.trace").level(Level::Warn).start().unwrap();
+        let subscriber = ringscope::tracing::Subscriber::new();
+        subscriber.with_filter(recorder.level()).install().unwrap();
+        tracing::info_span!("told too little of").in_scope(|| ());
+        tracing::warn_span!("warned of").in_scope(|| drop(span!("token")));
+        recorder.finish().unwrap();
+    });
+    for level in ["off", "debug"] {
+        let end = end.another().environment("RINGSCOPE_LEVEL", level).run().succeeded();
+        assert_eq!(end.files(".trace"), ["run.trace"], "{level}");
+        let told = end.trace();
+        let count = |name: &str| told.named(name).len();
+        let found = (count("token"), count("warned of"), count("told too little of"));
+        assert_eq!(found, (1, 1, 0), "{level}");
+    }
 }

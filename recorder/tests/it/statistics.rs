@@ -41,6 +41,9 @@ fn seen(recorder: &Recorder, statistics: &Statistics) {
     recorder.flush();
     let weights = |row: &MemoryRow| row.path == ["weights"] && row.bytes == 8_192;
     wait_until("the last event", || statistics.memory().iter().any(weights));
+    // The first reading may have come before anybody watched; the next one comes after a second.
+    let reading = |row: &MemoryRow| row.path == ["process", "resident"];
+    wait_until("a reading", || statistics.memory().iter().any(reading));
 }
 
 #[test]
@@ -112,6 +115,34 @@ fn what_is_past_the_window_is_out_of_it() {
     .succeeded();
 }
 
+#[test]
+fn what_they_missed_is_known_also_when_the_recording_is_over() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let statistics = recorder.statistics(Duration::from_secs(600));
+        wait_until("something to be missed", || {
+            (0..100_000).for_each(|_| drop(span!("token")));
+            statistics.lost() > 0
+        });
+        let count = || statistics.by_name().iter().map(|row| row.total_count).sum::<u64>();
+        let mut seen = 0;
+        // Finishing waits two seconds, which a busy machine may need for what is queued.
+        wait_until("the rest to be seen", || {
+            let before = std::mem::replace(&mut seen, count());
+            thread::sleep(Duration::from_millis(200));
+            seen == before
+        });
+        let summary = recorder.finish().unwrap();
+        let seen = count();
+        assert!(statistics.lost() > 0);
+        assert_eq!(seen + statistics.lost(), summary.stored);
+        let note = format!("exporter statistics: too slow for {} events", statistics.lost());
+        assert!(summary.problems.iter().any(|it| it.to_string() == note), "{summary}");
+    })
+    .run()
+    .succeeded();
+}
+
 fn rows(end: &crate::child::End, what: &str) -> Vec<Value> {
     let names = end.files(".jsonl");
     let prefix = format!("run.{what}-20");
@@ -144,6 +175,7 @@ fn rows_are_written_at_an_interval_to_files_named_after_the_time() {
         latency.iter().filter(|row| row["path"][1] == "forward" && row["depth"] == 1).collect();
     // Once, of the interval it was in.
     assert_eq!((forward.len(), &forward[0]["count"]), (1, &100.into()), "{latency:#?}");
+    assert_eq!(forward[0]["of"], "calls");
     assert!(forward[0]["p99_ns"].as_u64().unwrap() >= 100_000);
     assert_eq!(latency.last().unwrap()["path"][0], "late");
     let memory = rows(&end, "memory");

@@ -6,6 +6,7 @@ mod layer;
 mod lives;
 mod slices;
 mod threads;
+mod timed;
 mod waiting;
 
 use std::{

@@ -67,31 +67,54 @@ thread_local! {
     static LAST: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
+/// Leaves spans to the destructors of the calling thread, and records one itself.
+fn leave_to_destructors() {
+    FIRST.set(Some(AtExit(Some(info_span!("kept")))));
+    LAST.set(Some(AtExit(None)));
+    ENTERED.set(Some(info_span!("still entered").entered()));
+    info_span!("work").in_scope(|| ());
+}
+
 #[test]
 fn destructors_of_a_thread_may_use_spans() {
+    const ROUNDS: u64 = 200;
     let end = child(|scene| {
         let recorder = recording(scene);
-        for _ in 0..200 {
-            let work = || {
-                // Some are dropped after the recorder's own destructors, some before.
-                FIRST.set(Some(AtExit(Some(info_span!("kept")))));
-                LAST.set(Some(AtExit(None)));
-                ENTERED.set(Some(info_span!("still entered").entered()));
-                info_span!("work").in_scope(|| ());
-            };
-            thread::spawn(work).join().unwrap();
+        for _ in 0..ROUNDS {
+            // They run in reverse: these before the recorder's own.
+            thread::spawn(leave_to_destructors).join().unwrap();
+            // Here there is nothing of the recorder's before the destructor.
             thread::spawn(|| LAST.set(Some(AtExit(None)))).join().unwrap();
+            // And these after it.
+            let late = || {
+                FIRST.set(None);
+                LAST.set(None);
+                ENTERED.set(None);
+                leave_to_destructors();
+            };
+            thread::spawn(late).join().unwrap();
         }
         let summary = recorder.finish().unwrap();
+        scene.say("stored", summary.stored);
         scene.say("lost", summary.lost);
     });
     let end = end.run().succeeded();
     let told = end.trace();
     told.is_finished_and_adds_up().losses_add_up();
-    assert_eq!(told.named("work").len(), 200);
-    // Whatever came too late is counted, and for that cause.
-    let lost = told.vitals().lost[LostCause::ThreadExit as usize];
-    assert_eq!(lost, end.number("lost"));
+    let count = |name: &str, kind: Kind| {
+        told.named(name).iter().filter(|event| event.kind == kind).count() as u64
+    };
+    assert_eq!(count("work", Kind::SLICE), 2 * ROUNDS);
+    assert_eq!(count("still entered", Kind::SLICE), ROUNDS);
+    assert_eq!(count("made by a destructor", Kind::SLICE), 2 * ROUNDS);
+    assert_eq!((count("kept", Kind::SLICE), count("kept", Kind::TASK)), (ROUNDS, ROUNDS));
+    let points = told.events.iter().filter(|event| event.kind == Kind::EVENT);
+    assert_eq!(points.count() as u64, 3 * ROUNDS);
+    assert_eq!(end.number("stored"), 10 * ROUNDS);
+    // What came too late, for that cause: slices of three spans, lives of the two that were made
+    // in time, and two events.
+    assert_eq!(end.number("lost"), 7 * ROUNDS);
+    assert_eq!(told.vitals().lost[LostCause::ThreadExit as usize], 7 * ROUNDS);
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! The spans around an event, as exporters see them, are those of the file, wherever the
+//! drain's ticks fall: of this crate, of `tracing`, and of both in each other.
+
+use std::{sync::mpsc::Receiver, thread, time::Duration};
+
+use ringscope::{
+    CallSite, Recorder,
+    handlers::{ChannelExporter, Event, ExportFilter, Field},
+    span,
+    tracing::Subscriber,
+};
+use tracing::{Span, info, info_span};
+
+use crate::child::{Scene, child};
+
+const DEPTHS: usize = 6;
+
+/// A recording whose drain never sleeps, and all of its events.
+fn recording(scene: &Scene) -> (Recorder, Receiver<Event>) {
+    let recorder = scene.builder().ticks(Duration::ZERO, Duration::ZERO).start().unwrap();
+    let (exporter, events) = ChannelExporter::new(1 << 20);
+    recorder.attach(exporter, ExportFilter::all());
+    (recorder, events)
+}
+
+/// Runs `within` inside of a span named after its depth.
+type Enter<'a> = &'a dyn Fn(usize, &dyn Fn());
+
+fn descend(enter: Enter<'_>, depth: usize, turn: u32) {
+    if depth == DEPTHS {
+        return;
+    }
+    enter(depth, &|| {
+        for _ in 0..turn % 3 {
+            descend(enter, depth + 1, turn + 1);
+        }
+        ringscope::event!("leaf", around = depth + 1);
+        info!(around = depth + 1);
+    });
+}
+
+fn work(enter: Enter<'_>) {
+    (0..2_000).for_each(|turn| descend(enter, 0, turn));
+}
+
+/// Everything was seen, and with the path that its depth tells.
+fn judge(recorder: Recorder, events: &Receiver<Event>) {
+    let summary = recorder.finish().unwrap();
+    let (mut seen, mut wrong) = (0, 0);
+    for event in events {
+        seen += 1;
+        let expected = (0..event.path.len()).map(|n| format!("depth {n}"));
+        assert!(event.path.iter().copied().eq(expected), "{:?}", event.path);
+        let around = match event.name.strip_prefix("depth ") {
+            _ if event.kind.is_life() => 0,
+            Some(depth) => depth.parse().unwrap(),
+            None => event.field("around").and_then(Field::number).unwrap() as usize,
+        };
+        wrong += u64::from(event.path.len() != around);
+    }
+    assert_eq!(seen, summary.stored);
+    // A span that began between the drain's looks at the stack and at the ring is not known yet.
+    assert!(wrong <= summary.stored / 1_000, "{wrong} of {}", summary.stored);
+}
+
+fn span_of_tracing(depth: usize) -> Span {
+    match depth {
+        0 => info_span!("depth 0"),
+        1 => info_span!("depth 1"),
+        2 => info_span!("depth 2"),
+        3 => info_span!("depth 3"),
+        4 => info_span!("depth 4"),
+        _ => info_span!("depth 5"),
+    }
+}
+
+#[test]
+fn paths_are_those_of_the_file_whatever_the_ticks_cut() {
+    child(|scene| {
+        let (recorder, events) = recording(scene);
+        let names: Vec<_> = (0..DEPTHS).map(|n| CallSite::named(&format!("depth {n}"))).collect();
+        work(&|depth, within| {
+            let _span = span!(site: names[depth]);
+            within();
+        });
+        judge(recorder, &events);
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn and_so_are_those_of_tracing() {
+    child(|scene| {
+        let (recorder, events) = recording(scene);
+        Subscriber::new().install().unwrap();
+        work(&|depth, within| span_of_tracing(depth).in_scope(within));
+        judge(recorder, &events);
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn and_those_of_spans_that_are_kept_and_entered_again_among_others() {
+    child(|scene| {
+        let (recorder, events) = recording(scene);
+        Subscriber::new().install().unwrap();
+        let kept: Vec<Span> = (0..DEPTHS).map(span_of_tracing).collect();
+        let names: Vec<_> = (0..DEPTHS).map(|n| CallSite::named(&format!("depth {n}"))).collect();
+        work(&|depth, within| match depth % 2 {
+            0 => kept[depth].in_scope(within),
+            _ => {
+                let _span = span!(site: names[depth]);
+                within();
+            }
+        });
+        drop(kept);
+        judge(recorder, &events);
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn a_span_that_is_closed_elsewhere_is_told_with_the_thread_that_closed_it() {
+    child(|scene| {
+        let (recorder, events) = recording(scene);
+        Subscriber::new().install().unwrap();
+        let sent = info_span!("sent");
+        sent.in_scope(|| ());
+        let closing = thread::Builder::new().name("closing".into());
+        closing.spawn(move || drop(sent)).unwrap().join().unwrap();
+        recorder.finish().unwrap();
+        let life = events.iter().find(|event| event.kind.is_life()).unwrap();
+        assert_eq!((life.name, &life.track[..], life.path.len()), ("sent", "closing", 0));
+    })
+    .run()
+    .succeeded();
+}
