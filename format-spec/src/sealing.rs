@@ -251,7 +251,9 @@ impl ChunkEncoder {
             };
         }
         if self.out.len() < most {
-            self.out.resize(most, 0);
+            // New memory is zero already, where what a vector grows by has to be written. At once
+            // as much as is kept: what is never used of it takes no pages.
+            self.out = vec![0; most.max(KEPT)];
         }
         Ok(())
     }
