@@ -64,6 +64,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod checksum;
 mod chunk;
 mod clock_fit;
 mod columns;

@@ -1,5 +1,6 @@
 //! The reading half of a raw slot: what its published batches hold (SPEC 7).
 
+use crate::checksum;
 use crate::columns::{Profile, misplaced_unit};
 use crate::little_endian::{u32_at, u64_at};
 use crate::raw_slot::{
@@ -98,8 +99,9 @@ impl RawContent {
         self.generation = head.generation;
         // Nearly all of it is events; growing step by step would copy them twice.
         self.events.reserve(units.len() / UNIT);
+        let crc_seed = batch_crc_seed(head.sequence);
         while !units.is_empty() {
-            let Some(taken) = self.read_batch(units) else {
+            let Some(taken) = self.read_batch(crc_seed, units) else {
                 self.units_unreadable = (units.len() / UNIT) as u32;
                 return;
             };
@@ -123,13 +125,12 @@ impl RawContent {
     }
 
     /// Takes in the batch at the start of `units`, and returns its length.
-    fn read_batch(&mut self, units: &[u8]) -> Option<usize> {
+    fn read_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
         let head = units.get(..UNIT)?;
         let length = (1 + u32_at(head, 8) as usize).checked_mul(UNIT)?;
         let padded = units.get(UNIT..length)?;
         let payload = padded.get(..u32_at(head, 12) as usize)?;
-        let crc = crc32c::crc32c_append(batch_crc_seed(self.sequence), &head[4..]);
-        if crc32c::crc32c_append(crc, payload) != u32_at(head, 0) {
+        if checksum::append(crc_seed, &units[4..UNIT + payload.len()]) != u32_at(head, 0) {
             return None;
         }
         let kind = head[28];
