@@ -114,16 +114,26 @@ pub(crate) fn misplaced_unit(units: &[Record]) -> Option<usize> {
 
 /// Copies byte `at` of every unit.
 pub(crate) fn plane_of_units(units: &[Record], at: usize, plane: &mut [u8]) {
-    let bytes: &[[u8; UNIT]] = bytemuck::cast_slice(units);
-    for (out, unit) in plane.iter_mut().zip(bytes) {
-        *out = unit[at];
-    }
+    copy_plane::<UNIT>(bytemuck::cast_slice(units), at, plane);
 }
 
 /// Copies byte `at` of every value.
 pub(crate) fn plane_of_values(values: &[u64], at: usize, plane: &mut [u8]) {
-    for (out, value) in plane.iter_mut().zip(values) {
-        *out = (value >> (8 * at)) as u8;
+    let at = if cfg!(target_endian = "big") { 7 - at } else { at };
+    copy_plane::<8>(bytemuck::cast_slice(values), at, plane);
+}
+
+/// Eight at a time: counting one by one takes as long as copying.
+fn copy_plane<const WIDTH: usize>(items: &[[u8; WIDTH]], at: usize, plane: &mut [u8]) {
+    let (eights, rest) = plane.as_chunks_mut::<8>();
+    let (items, items_rest) = items.as_chunks::<8>();
+    for (out, items) in eights.iter_mut().zip(items) {
+        for (out, item) in out.iter_mut().zip(items) {
+            *out = item[at];
+        }
+    }
+    for (out, item) in rest.iter_mut().zip(items_rest) {
+        *out = item[at];
     }
 }
 

@@ -64,6 +64,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod checksum;
 mod chunk;
 mod clock_fit;
 mod columns;
@@ -76,6 +77,7 @@ mod long_texts;
 mod losses;
 mod metadata;
 mod names;
+mod noise;
 mod parts;
 mod raw_content;
 mod raw_slot;

@@ -1,5 +1,6 @@
 //! The reading half of a raw slot: what its published batches hold (SPEC 7).
 
+use crate::checksum;
 use crate::columns::{Profile, misplaced_unit};
 use crate::little_endian::{u32_at, u64_at};
 use crate::raw_slot::{
@@ -120,7 +121,7 @@ impl RawContent {
     /// Takes in the batch at the start of `units`, and returns those behind it: none if it
     /// cannot be read, for then nobody knows where the next one begins.
     pub(crate) fn read_next<'a>(&mut self, units: &'a [u8]) -> &'a [u8] {
-        match self.read_batch(units) {
+        match self.read_batch(batch_crc_seed(self.sequence), units) {
             Some(taken) => &units[taken..],
             None => {
                 self.units_unreadable += (units.len() / UNIT) as u32;
@@ -145,13 +146,12 @@ impl RawContent {
     }
 
     /// Takes in the batch at the start of `units`, and returns its length.
-    fn read_batch(&mut self, units: &[u8]) -> Option<usize> {
+    fn read_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
         let head = units.get(..UNIT)?;
         let length = (1 + u32_at(head, 8) as usize).checked_mul(UNIT)?;
         let padded = units.get(UNIT..length)?;
         let payload = padded.get(..u32_at(head, 12) as usize)?;
-        let crc = crc32c::crc32c_append(batch_crc_seed(self.sequence), &head[4..]);
-        if crc32c::crc32c_append(crc, payload) != u32_at(head, 0) {
+        if checksum::append(crc_seed, &units[4..UNIT + payload.len()]) != u32_at(head, 0) {
             return None;
         }
         let kind = head[28];

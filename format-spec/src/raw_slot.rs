@@ -10,6 +10,7 @@
 //! Nothing here panics. A slot that is too small takes nothing.
 #![allow(unsafe_code)]
 
+use crate::checksum;
 use crate::little_endian::u32_at;
 use crate::record::{Record, UNIT};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -73,7 +74,8 @@ impl BatchHead {
 /// Fills one raw slot.
 pub struct SlotWriter<'a> {
     bytes: &'a mut [u8],
-    sequence: u64,
+    /// What the checksums of its batches begin with.
+    crc_seed: u32,
     /// Units written, batch headers included; at least what is published.
     written: usize,
     /// Units that the slot has room for.
@@ -97,7 +99,7 @@ impl<'a> SlotWriter<'a> {
             store(bytes, GENERATION, generation);
             store(bytes, STATE, FILLING);
         }
-        SlotWriter { bytes, sequence, written: 0, capacity }
+        SlotWriter { bytes, crc_seed: batch_crc_seed(sequence), written: 0, capacity }
     }
 
     /// Payload units that one further batch can take.
@@ -171,18 +173,15 @@ impl<'a> SlotWriter<'a> {
             items,
             kind: kind as u8,
         };
-        let body = head.body();
-        let mut crc = batch_crc_seed(self.sequence);
-        crc = crc32c::crc32c_append(crc, &body);
-        crc = crc32c::crc32c_append(crc, first);
-        crc = crc32c::crc32c_append(crc, second);
         let target = &mut self.bytes[at..at + (1 + units) * UNIT];
-        target[0..4].copy_from_slice(&crc.to_le_bytes());
-        target[4..UNIT].copy_from_slice(&body);
+        target[4..UNIT].copy_from_slice(&head.body());
         let payload = &mut target[UNIT..];
         payload[..first.len()].copy_from_slice(first);
         payload[first.len()..length].copy_from_slice(second);
         payload[length..].fill(0);
+        // In one go where it lies: most batches are small, and a call costs more than their bytes.
+        let crc = checksum::append(self.crc_seed, &target[4..UNIT + length]);
+        target[0..4].copy_from_slice(&crc.to_le_bytes());
         self.written += 1 + units;
         true
     }
@@ -217,7 +216,7 @@ pub fn mark_free(bytes: &mut [u8]) {
 /// passes for one of this chunk.
 #[inline]
 pub(crate) fn batch_crc_seed(sequence: u64) -> u32 {
-    crc32c::crc32c(&sequence.to_le_bytes())
+    checksum::append(0, &sequence.to_le_bytes())
 }
 
 /// Stores one word of a slot's header after everything stored before.

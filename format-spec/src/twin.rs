@@ -1,6 +1,7 @@
 //! Twin blocks: two copies written in turn, so that a write that was cut short
 //! leaves the other (SPEC 5.2).
 
+use crate::checksum;
 use crate::little_endian::{u32_at, u64_at};
 
 /// Bytes before the payload of a copy.
@@ -23,16 +24,18 @@ pub(crate) fn write_twin_parts(block: &mut [u8], edition: u64, parts: &[&[u8]]) 
     if edition == 0 || length > half.saturating_sub(TWIN_HEAD) || half < TWIN_HEAD {
         return false;
     }
-    let mut head = [0_u8; TWIN_HEAD];
-    head[0..8].copy_from_slice(&edition.to_le_bytes());
-    head[8..12].copy_from_slice(&(length as u32).to_le_bytes());
-    let mut crc = crc32c::crc32c(&head[0..12]);
     let mut at = TWIN_HEAD;
     for part in parts {
-        crc = crc32c::crc32c_append(crc, part);
         copy[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
+    let mut head = [0_u8; TWIN_HEAD];
+    head[0..8].copy_from_slice(&edition.to_le_bytes());
+    head[8..12].copy_from_slice(&(length as u32).to_le_bytes());
+    // What is summed up lies together for a moment: two calls cost more than so few bytes. Whoever
+    // looks now finds a copy whose checksum is wrong, as at any moment before its head is written.
+    copy[4..TWIN_HEAD].copy_from_slice(&head[..12]);
+    let crc = checksum::append(0, &copy[4..at]);
     head[12..16].copy_from_slice(&crc.to_le_bytes());
     copy[..TWIN_HEAD].copy_from_slice(&head);
     true

@@ -396,7 +396,9 @@ fn lock(file: &File, path: &Path) -> Result<(), Error> {
 /// Writes zeros, so that every page has its place on the disk before it is
 /// stored to through the map: a store to a hole on a full disk is a SIGBUS.
 fn allocate(file: &File, length: u64) -> io::Result<()> {
-    let zeros = vec![0; 256 << 10];
+    // Not from the allocator: giving back that much at once changes how glibc's serves the
+    // program from then on. Pages that are only read are all the same one.
+    let zeros = MmapOptions::new().len(256 << 10).map_anon()?;
     let mut offset = 0;
     while offset < length {
         let step = (length - offset).min(zeros.len() as u64) as usize;

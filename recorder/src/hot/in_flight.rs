@@ -50,20 +50,24 @@ pub(crate) struct Snapshot {
 pub(crate) struct Room<'a> {
     state: &'a AtomicU64,
     found: u64,
+    place: usize,
     start: &'a AtomicU64,
-    name: &'a AtomicU32,
 }
 
 #[cfg(feature = "tracing")]
 impl Room<'_> {
-    /// Opens the span, as [`InFlight::enter`] does, and returns its place in the stack.
+    /// The place in the stack.
     #[inline(always)]
-    pub(crate) fn enter(self, start: u64, name: u32) -> u32 {
+    pub(crate) fn place(&self) -> u32 {
+        self.place as u32
+    }
+
+    /// Opens the span, as [`InFlight::enter`] does.
+    #[inline(always)]
+    pub(crate) fn enter(self, start: u64) {
         // The orderings are those of `InFlight::enter`.
         self.start.store(start, Release);
-        self.name.store(name, Release);
         self.state.store(self.found.wrapping_add(ONE_CHANGE + 1), Release);
-        depth_of(self.found)
     }
 }
 
@@ -92,14 +96,16 @@ impl<const N: usize> InFlight<N> {
         Some(depth)
     }
 
-    /// Owner only: where [`enter`](Self::enter) would list a span, if it would.
+    /// Owner only: where [`enter`](Self::enter) would list a span of this name, if it would.
     #[cfg(feature = "tracing")]
     #[inline(always)]
-    pub(crate) fn room(&self) -> Option<Room<'_>> {
+    pub(crate) fn room(&self, name: u32) -> Option<Room<'_>> {
         let state = self.state.load(Relaxed);
-        let depth = depth_of(state);
-        let (start, name) = (self.starts.get(depth as usize)?, self.names.get(depth as usize)?);
-        Some(Room { state: &self.state, found: state, start, name })
+        let place = depth_of(state) as usize;
+        let (start, names) = (self.starts.get(place)?, self.names.get(place)?);
+        // Nobody reads it there before the span is counted; as in `enter`.
+        names.store(name, Release);
+        Some(Room { state: &self.state, found: state, place, start })
     }
 
     /// Owner only: opens a span that [`enter`](Self::enter) would not list.

@@ -6,34 +6,43 @@
 
 #![allow(unsafe_code)] // the guard's pointer to its thread's lane
 
-use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Value};
+use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value};
 
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
+    in_flight::Room,
     lane::{Lane, span_words},
-    ring_pool::{self, UNATTACHED},
-    span::{Span, push_and_leave},
+    ring_pool::UNATTACHED,
+    span::{Span, push_and_leave_in_line},
 };
 
 /// What makes the last word of a span that of a slice.
 const SLICE_NOT_SPAN: u64 = ((Kind::SLICE.0 ^ Kind::SPAN.0) as u64) << 32;
 
 impl Span {
-    /// Opens a span in the ordinary case: the site is on, no rule applies, and the
-    /// thread is known and not too deep in spans. In any other nothing has happened.
+    /// A span that can be opened, in the ordinary case: the site is on, no rule applies, and the
+    /// thread is known and not too deep in spans. Nothing has happened yet.
     #[inline(always)]
-    pub(crate) fn enter_simple(site: &'static CallSite) -> Option<Span> {
+    pub(crate) fn prepare(
+        lane: &'static Lane,
+        site: &'static CallSite,
+    ) -> Option<(Span, Room<'static>)> {
         let state = site.state();
         if state == OFF || state & LOOK_CLOSER != 0 {
             return None;
         }
-        // SAFETY: null, or a lane, and lanes live for ever.
-        let lane = unsafe { ring_pool::current().as_ref() }?;
-        let room = lane.in_flight.room()?;
+        let room = lane.in_flight.room(state)?;
         let names = lane.track_word() | u64::from(state);
-        let start = clock::hardware_ticks();
-        Some(Span::begun(lane, site, start, names, room.enter(start, state)))
+        Some((Span::begun(lane, site, 0, names, room.place()), room))
+    }
+
+    /// Opens it. Of all that entering takes this is the last: the span's own time has none of it,
+    /// and little has to be remembered beyond the look at the clock.
+    #[inline(always)]
+    pub(crate) fn open_in(&mut self, room: Room<'_>) {
+        self.start = clock::hardware_ticks();
+        room.enter(self.start);
     }
 
     /// When it began; 0 if it is not recorded.
@@ -48,22 +57,23 @@ impl Span {
         (self.names >> 32) as u32
     }
 
-    /// Ends the span as a slice of span `number`, and returns how long it was in
-    /// ticks. Not to be ended again: neither by this nor by dropping it.
+    /// Ends the span as a slice of span `number`, in the ordinary case, and returns how long it
+    /// was in ticks. Not to be ended again: neither by this nor by dropping it. In any other case
+    /// nothing has happened.
     #[inline(always)]
-    pub(crate) fn end_slice(&self, number: u32) -> u64 {
+    pub(crate) fn end_simple_slice(&self, number: u32) -> Option<u64> {
         // SAFETY: null, or a lane, and lanes live for ever.
-        let Some(lane) = (unsafe { self.lane.as_ref() }) else { return 0 };
+        let lane = unsafe { self.lane.as_ref() }?;
         if self.needs_closer_look(lane) {
-            return end_slice_closer(lane, self, number, &[], &[]);
+            return None;
         }
         let end = clock::hardware_ticks();
         let [start, duration, names, tags] = self.slice_words(end, self.names, self.place, number);
-        push_and_leave(lane, start, duration, names, tags);
-        duration
+        push_and_leave_in_line(lane, start, duration, names, tags);
+        Some(duration)
     }
 
-    /// The same for a slice that has something to tell.
+    /// The same in any case, for a slice that may have something to tell.
     pub(crate) fn end_slice_with(
         &self,
         number: u32,
@@ -77,7 +87,9 @@ impl Span {
 
     #[inline(always)]
     fn slice_words(&self, end: u64, names: u64, depth: u32, number: u32) -> [u64; 4] {
-        let [start, duration, names, tags] = span_words(self.start, end, names, depth, self.status);
+        // Nobody tells how a slice went.
+        let status = Status::UNKNOWN;
+        let [start, duration, names, tags] = span_words(self.start, end, names, depth, status);
         [start, duration, names, tags ^ SLICE_NOT_SPAN | u64::from(number)]
     }
 }

@@ -194,6 +194,18 @@ pub(super) fn push_and_leave(
     names: u64,
     tags: u64,
 ) {
+    push_and_leave_in_line(lane, start, duration, names, tags);
+}
+
+/// The same for the one place that every span of `tracing` ends at.
+#[inline(always)]
+pub(super) fn push_and_leave_in_line(
+    lane: &'static Lane,
+    start: u64,
+    duration: u64,
+    names: u64,
+    tags: u64,
+) {
     // Record first, leave second: whoever looks in between finds the span twice,
     // never not at all.
     lane.push(bytemuck::cast([start, duration, names, tags]));

@@ -223,6 +223,7 @@ impl Slot {
         let mut state = self.state.load(Relaxed);
         let numbers = self.numbers.load(Relaxed);
         if state & INSIDE != 0 {
+            seldom();
             state |= TWICE_AT_ONCE;
         }
         if around != 0 && around != (numbers >> 32) as u32 {
@@ -400,6 +401,11 @@ impl Slot {
         }
     }
 }
+
+/// Where few spans come: their way may be the longer one.
+#[cold]
+#[inline(always)]
+fn seldom() {}
 
 /// Moves spare slots into `into`, until it is full or there are no more.
 #[cold]

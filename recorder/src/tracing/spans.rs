@@ -15,7 +15,7 @@ use super::{
     life,
     sites::{self, Site},
     slots::{self, Birth, Slot, UNRECORDED, UNTIMED, WAITED},
-    thread::{self, Frame, Thread},
+    thread::{self, Frame, Room, Thread},
 };
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, unless_reentered},
@@ -170,25 +170,43 @@ pub(super) fn follows_from(id: u64, earlier: u64) {
 /// The calling thread enters a span.
 #[inline(always)]
 pub(super) fn enter(id: u64) {
+    // First what is the thread's: reaching it may be a call, which whatever is in registers by
+    // then would have to survive.
+    let thread = thread::current_if_any();
+    // SAFETY: null, or a lane, and lanes live for ever.
+    let lane = unsafe { ring_pool::current().as_ref() };
+    let (Some(thread), Some(lane)) = (thread, lane) else { return enter_first(id) };
     let Some(slot) = slots::find(id) else { return };
     let Some(site) = slot.site() else { return };
     let site = &site.call_site;
-    if let Some(thread) = thread::current_if_any()
-        && thread.has_room()
-        && let Some(span) = Span::enter_simple(site)
+    if let Some(room) = thread.room()
+        && let Some((span, place)) = Span::prepare(lane, site)
     {
-        enter_on(thread, id, slot, span);
+        let frame = frame(thread, &room, id, slot, span);
+        room.enter(frame, |span| span.open_in(place));
     } else {
         enter_closer(id, slot, site);
     }
 }
 
+/// A thread comes in to a span: its frame for that.
 #[inline(always)]
-fn enter_on(thread: &Thread, id: u64, slot: &'static Slot, span: Span) {
-    let number = slot.come_in(thread.innermost());
+fn frame(thread: &Thread, room: &Room<'_>, id: u64, slot: &'static Slot, span: Span) -> Frame {
+    let number = slot.come_in(room.around());
     let turn = thread.turn.get();
     thread.turn.set(turn.wrapping_add(1));
-    thread.push(Frame { id, slot, number, turn, span: ManuallyDrop::new(span) });
+    Frame { id, slot, number, turn, span: ManuallyDrop::new(span) }
+}
+
+/// First use of the thread.
+#[cold]
+#[inline(never)]
+fn enter_first(id: u64) {
+    if let Some(slot) = slots::find(id)
+        && let Some(site) = slot.site()
+    {
+        enter_closer(id, slot, &site.call_site);
+    }
 }
 
 /// First use of the thread or the site, a rule, or a deep stack.
@@ -204,7 +222,11 @@ fn enter_closer(id: u64, slot: &'static Slot, site: &'static CallSite) {
         return;
     };
     thread.make_room();
-    enter_on(thread, id, slot, Span::enter(site));
+    let span = Span::enter(site);
+    if let Some(room) = thread.room() {
+        let frame = frame(thread, &room, id, slot, span);
+        room.enter(frame, |_| ());
+    }
 }
 
 /// The calling thread leaves a span.
@@ -218,6 +240,23 @@ pub(super) fn exit(id: u64) {
 #[inline(always)]
 fn leave(frame: &Frame) {
     let Frame { id, slot, number, ref span, .. } = *frame;
+    if slot.is(id)
+        && !slot.has_news()
+        && let Some(ticks) = span.end_simple_slice(number)
+    {
+        count_stay(frame, ticks);
+    } else {
+        leave_closer(frame);
+    }
+}
+
+/// News, a rule, a span that is not recorded or that was closed meanwhile.
+///
+/// Apart from the ordinary case, as [`enter_closer`] is.
+#[cold]
+#[inline(never)]
+fn leave_closer(frame: &Frame) {
+    let Frame { id, slot, number, ref span, .. } = *frame;
     let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
     if !span.is_recording() {
         if is_here {
@@ -226,12 +265,18 @@ fn leave(frame: &Frame) {
         return;
     }
     let ticks = match is_here && slot.has_news() {
-        false => span.end_slice(number),
+        false => span.end_slice_with(number, &[], &[]),
         true => tell(slot, span, number),
     };
-    if !is_here {
-        return;
+    if is_here {
+        count_stay(frame, ticks);
     }
+}
+
+/// The span of this frame is here, and was left after so many ticks.
+#[inline(always)]
+fn count_stay(frame: &Frame, ticks: u64) {
+    let Frame { slot, ref span, .. } = *frame;
     let left = slot.go_out(span.start(), ticks, span.track());
     // Most likely there will be no other slice of a span that was entered at once. Those of one
     // that has had two are as those before, but now and then one asks whether it became a task.
@@ -259,16 +304,12 @@ fn note_life(slot: &Slot, left_before: u32, waited: bool) {
     }
 }
 
-#[cold]
-#[inline(never)]
 fn leave_unrecorded(slot: &Slot) {
     slot.mark(UNRECORDED);
     slot.go_out(0, 0, 0);
 }
 
 /// A slice that has something to tell.
-#[cold]
-#[inline(never)]
 fn tell(slot: &Slot, span: &Span, number: u32) -> u64 {
     slot.tell_details(|details| {
         let news = details.tell_news();

@@ -129,6 +129,34 @@ fn begin() -> Option<&'static Thread> {
     unsafe { THREAD.get().as_ref() }
 }
 
+/// Room for one more frame, for as long as nothing else is entered.
+pub(super) struct Room<'a> {
+    thread: &'a Thread,
+    /// The innermost frame so far, and not the last that there is memory for.
+    around: *mut Frame,
+}
+
+impl Room<'_> {
+    /// The span that the next one is entered in: its number, or 0.
+    #[inline(always)]
+    pub(super) fn around(&self) -> u32 {
+        // SAFETY: as in `top`.
+        unsafe { (*self.around).number }
+    }
+
+    /// Enters a span, which `open` opens when all the rest is done.
+    #[inline(always)]
+    pub(super) fn enter(self, frame: Frame, open: impl FnOnce(&mut Span)) {
+        // SAFETY: not the last, so the next is in `frames` too; and as in `top`.
+        unsafe {
+            let next = self.around.add(1);
+            next.write(frame);
+            open(&mut (*next).span);
+            self.thread.innermost.set(next);
+        }
+    }
+}
+
 impl Thread {
     /// The innermost frame, which is nobody's if the thread is inside of no span.
     #[inline(always)]
@@ -161,21 +189,22 @@ impl Thread {
         }
     }
 
-    /// Whether there is room for one more frame.
+    /// Room for one more frame, if there is any.
     #[inline(always)]
-    pub(super) fn has_room(&self) -> bool {
-        self.innermost.get() != self.last.get()
+    pub(super) fn room(&self) -> Option<Room<'_>> {
+        let around = self.innermost.get();
+        (around != self.last.get()).then_some(Room { thread: self, around })
     }
 
     /// Makes room if there is none.
     pub(super) fn make_room(&self) {
-        if self.has_room() {
+        if self.room().is_some() {
             return;
         }
         // SAFETY: as in `top`.
         let wanted = unsafe { &*self.frames.get() }.len() * 2;
         let mut larger = Box::new_uninit_slice(wanted);
-        if self.has_room() {
+        if self.room().is_some() {
             return; // the allocator is instrumented, and came here first
         }
         let first: *mut Frame = larger.as_mut_ptr().cast();
@@ -189,19 +218,6 @@ impl Thread {
             mem::replace(frames, larger)
         };
         drop(smaller);
-    }
-
-    /// Enters a span; there must be room.
-    #[inline(always)]
-    pub(super) fn push(&self, frame: Frame) {
-        if self.has_room() {
-            // SAFETY: not the last, so the next is in `frames` too; and as in `top`.
-            unsafe {
-                let next = self.innermost.get().add(1);
-                next.write(frame);
-                self.innermost.set(next);
-            }
-        }
     }
 
     /// Leaves a span: takes its innermost frame, which should be the innermost of

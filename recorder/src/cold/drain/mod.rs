@@ -606,5 +606,5 @@ fn split<'a>(
 }
 
 fn count_slots(units: &[Record]) -> usize {
-    units.iter().filter(|unit| unit.kind.is_slot()).count()
+    units.iter().map(|unit| usize::from(unit.kind.is_slot())).sum()
 }

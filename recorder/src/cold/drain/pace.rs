@@ -55,8 +55,8 @@ impl Pace {
 
     /// How long to sleep after a tick that found this.
     pub(super) fn after(&mut self, found: Found) -> Duration {
-        let units = found.units.try_into().unwrap_or(u32::MAX);
-        let worthwhile = LONGEST_BUSY.saturating_mul(units) >= self.tick.saturating_mul(WORTHWHILE);
+        let worthwhile = LONGEST_BUSY.as_nanos() * found.units as u128
+            >= self.tick.as_nanos() * u128::from(WORTHWHILE);
         let count = |ticks: u32, goes_on| if goes_on { ticks.saturating_add(1) } else { 0 };
         self.quiet_ticks = count(self.quiet_ticks, !worthwhile);
         self.idle_ticks = count(self.idle_ticks, found.units == 0);

@@ -63,6 +63,9 @@ impl Drain {
     }
 
     fn write_async_spans(&mut self, now: u64) {
+        if !EVER_USED.load(Ordering::Relaxed) {
+            return;
+        }
         for entry in 0..ASYNC_ENTRIES {
             let (open, in_file) = (&self.async_open[entry], &mut self.async_in_file[entry]);
             if open == in_file {

@@ -1,0 +1,56 @@
+//! CRC-32C of a few bytes.
+//!
+//! The crate `crc32c` is made for long input, where it keeps three sums going at once; it takes
+//! longer to begin than most batches and twin blocks take to sum up, and a drain tick has
+//! three of those.
+#![allow(unsafe_code)] // an instruction that the processor must have
+
+/// Where the crate begins to keep three sums going.
+#[cfg(target_arch = "x86_64")]
+const FEW: usize = 768;
+
+/// The checksum of what had this one and is followed by these bytes.
+#[inline]
+pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() < FEW && is_x86_feature_detected!("sse4.2") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { append_few(crc, bytes) };
+    }
+    crc32c::crc32c_append(crc, bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+fn append_few(crc: u32, bytes: &[u8]) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
+    let mut sum = u64::from(!crc);
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    for block in blocks {
+        for word in block.as_chunks().0 {
+            sum = _mm_crc32_u64(sum, u64::from_le_bytes(*word));
+        }
+    }
+    let (words, rest) = rest.as_chunks();
+    for word in words {
+        sum = _mm_crc32_u64(sum, u64::from_le_bytes(*word));
+    }
+    let last = rest.iter().fold(sum as u32, |sum, byte| _mm_crc32_u8(sum, *byte));
+    !last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_bytes_have_the_checksum_that_many_have() {
+        let bytes: Vec<u8> = (0..2_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
+        for length in (0..100).chain([700, 767, 768, 769, 1_900]) {
+            for start in 0..9 {
+                let some = &bytes[start..start + length];
+                assert_eq!(append(length as u32, some), crc32c::crc32c_append(length as u32, some));
+            }
+        }
+    }
+}
