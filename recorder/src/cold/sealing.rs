@@ -30,7 +30,8 @@ const AHEAD: f32 = 1.2;
 /// More of a slot for every one that waits behind it.
 const CATCHING_UP: f32 = 0.25;
 /// So many full slots, the one that is being sealed among them, and ticks are no longer enough.
-pub(crate) const TOO_MANY: usize = 4;
+/// Half of all: a disk that was waited for leaves some behind, which ticks make up for.
+pub(crate) const TOO_MANY: usize = 8;
 
 pub(crate) struct Sealing {
     /// Whose slots are sealed. Those of the next file wait until all of these are.
