@@ -305,7 +305,7 @@ fn a_death_at_any_step_of_sealing_leaves_every_error_with_its_text() {
     for step in steps {
         let child = child(|scene| {
             let recorder = scene.builder().rotate_at(1 << 20).start().unwrap();
-            for at in 0..20_000_u64 {
+            for at in 0..200_000_u64 {
                 error!("failed", at = at, stack = &text_of(at), noise = at * 7_919);
                 if at % 20 == 0 {
                     assert!(recorder.flush());
