@@ -18,10 +18,7 @@ use ringscope_format::{
     VITALS_OFFSET, Vitals, write_twin,
 };
 
-use crate::cold::{
-    shared::DumpReason,
-    trace_file::{TraceFile, with_suffix},
-};
+use crate::cold::{place::with_suffix, shared::DumpReason, trace_file::TraceFile};
 
 /// A chunk in the ring area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

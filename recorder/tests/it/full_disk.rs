@@ -127,6 +127,25 @@ fn a_size_limit_below_the_work_areas_is_refused_at_the_start() {
     );
 }
 
+#[test]
+fn a_start_without_room_leaves_the_old_trace_in_its_place() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        event!("old");
+        let work_areas = Told::read(&scene.trace()).trace.header().layout.log_offset;
+        recorder.finish().unwrap();
+        // Too little for the work areas, or for what the file begins with behind them.
+        for limit in [MIB, work_areas] {
+            posix::limit_file_size(limit);
+            scene.builder().start().expect_err("there is no room");
+            Told::read(&scene.trace()).is_finished_and_adds_up().only("old");
+        }
+    });
+    let end = end.run().succeeded();
+    end.trace().is_finished_and_adds_up().only("old");
+    assert_eq!(end.files(".starting"), [""; 0]);
+}
+
 /// Says so and returns false where no file system can be mounted; fails where it must be.
 fn mount(scene: &Scene, at: &Path, bytes: u64) -> bool {
     fs::create_dir(at).unwrap();
@@ -182,6 +201,29 @@ fn a_disk_too_small_to_start_on_is_refused() {
                 end.path("disk/run.trace").display()
             )
         );
+    }
+}
+
+#[test]
+fn a_disk_full_at_the_start_still_has_the_old_trace() {
+    let end = child(|scene| {
+        let disk = scene.path("disk");
+        if !mount(scene, &disk, 32 * MIB) {
+            return;
+        }
+        let start = || scene.builder().path(disk.join("run.trace")).start();
+        let recorder = start().unwrap();
+        event!("old");
+        recorder.finish().unwrap();
+        let mut ballast = fs::File::create(disk.join("ballast")).unwrap();
+        while ballast.write_all(&[1; 4_096]).is_ok() {}
+        start().expect_err("there is no room");
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 2, "nothing is left behind");
+        fs::copy(disk.join("run.trace"), scene.trace()).unwrap();
+    });
+    let end = end.run().succeeded();
+    if end.had("tmpfs", "a_disk_full_at_the_start_still_has_the_old_trace") {
+        end.trace().is_finished_and_adds_up().only("old");
     }
 }
 

@@ -6,8 +6,8 @@ use super::Sealer;
 use crate::{
     cold::{
         flight_recorder::Dump,
+        place::with_suffix,
         shared::{DumpReason, lock},
-        trace_file::with_suffix,
     },
     error::Error,
     hot::{call_site, clock, names},
