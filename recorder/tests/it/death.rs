@@ -325,3 +325,30 @@ fn a_fault_that_the_program_survives_only_pauses_the_recording() {
     told.only("before");
     told.only("after");
 }
+
+#[test]
+fn a_kill_in_a_tight_loop_shows_what_the_loop_is_in() {
+    for delay in [5, 20, 40] {
+        let mut running = child(|scene| {
+            // Rings that are always full: what is open does not depend on what is stored.
+            let recorder = scene.builder().ring_records(64).start().unwrap();
+            let _outer = span!("outer");
+            let _second = span!("second");
+            assert!(recorder.flush());
+            scene.say("recording", "");
+            loop {
+                let _inner = span!("inner");
+                drop(span!("innermost"));
+            }
+        })
+        .start();
+        running.wait_until_said("recording");
+        thread::sleep(Duration::from_millis(delay));
+        posix::kill(running.pid(), libc::SIGKILL);
+        let told = running.wait().died_of(libc::SIGKILL).trace();
+        let (depth, spans) =
+            &told.open()["death::a_kill_in_a_tight_loop_shows_what_the_loop_is_in"];
+        assert!((2..=4).contains(depth), "{depth}");
+        assert_eq!(spans[..2], ["outer", "second"]);
+    }
+}
