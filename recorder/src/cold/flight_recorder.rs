@@ -130,6 +130,8 @@ pub(crate) struct Dump<'a> {
     pub(crate) vitals: Vitals,
     pub(crate) reason: &'a DumpReason,
     pub(crate) metadata: &'a [(String, String)],
+    /// What was sampled or left out by the time of the dump.
+    pub(crate) rules: &'a str,
     /// Ready chunks with all names.
     pub(crate) names: &'a [Vec<u8>],
     /// A ready chunk with the spans that are open now.
@@ -172,6 +174,9 @@ impl Dump<'_> {
         let covers = (covers as u64).to_string();
         let mut metadata: Vec<(&str, &str)> =
             self.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        if !self.rules.is_empty() {
+            metadata.push(("rules", self.rules));
+        }
         metadata.extend([("dump.reason", reason.as_str()), ("dump.covers_ns", covers.as_str())]);
 
         let mut end = HEADER_LENGTH;

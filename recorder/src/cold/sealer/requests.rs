@@ -166,6 +166,7 @@ impl Sealer {
             vitals,
             reason,
             metadata: &self.metadata,
+            rules: &call_site::rules().to_string(),
             names: &names,
             open_chunk,
             since: clock::ticks().saturating_sub(self.shared.ticks(window)),
