@@ -6,6 +6,7 @@
 //! the [`flight_recorder`]. How a file comes to its path is in [`place`]. Who has which slot is in [`slot_states`]; everything
 //! else they say to each other is in [`shared`].
 
+pub(crate) mod disk_space;
 pub(crate) mod drain;
 pub(crate) mod flight_recorder;
 pub(crate) mod host;

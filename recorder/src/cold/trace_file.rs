@@ -35,6 +35,7 @@ use ringscope_format::{
 use crate::{
     Error,
     cold::{
+        disk_space,
         place::{Place, with_suffix},
         slot_states::SlotStates,
     },
@@ -69,8 +70,8 @@ impl TraceFile {
 
     fn prepare(path: &Path, file: File, place: Place, header: FileHeader) -> Result<Self, Error> {
         let layout = header.layout;
-        allocate(&file, layout.mapped_length())
-            .and_then(|()| file.set_len(layout.log_offset))
+        disk_space::write_zeros(&file, layout.mapped_length())
+            .and_then(|()| disk_space::reserve(&file, layout.log_offset))
             .map_err(Error::io(path, "allocate"))?;
         let map = MmapOptions::new()
             .len(layout.mapped_length() as usize)
@@ -312,17 +313,4 @@ impl OpenSlot {
         crate::crash_point("slot-full");
         self.file.slots.hand_over(self.index);
     }
-}
-
-/// Writes zeros, so that every page has its place on the disk before it is
-/// stored to through the map: a store to a hole on a full disk is a SIGBUS.
-fn allocate(file: &File, length: u64) -> io::Result<()> {
-    let zeros = vec![0; 256 << 10];
-    let mut offset = 0;
-    while offset < length {
-        let step = (length - offset).min(zeros.len() as u64) as usize;
-        file.write_all_at(&zeros[..step], offset)?;
-        offset += step as u64;
-    }
-    Ok(())
 }
