@@ -304,7 +304,8 @@ pub(crate) fn count_skip(cause: SkipCause) {
 #[derive(Debug)]
 pub struct SpanWith<'a, const N: usize> {
     span: Span,
-    fields: [(u32, Value<'a>); N],
+    /// None if nothing is recorded: then neither keys nor values are touched.
+    fields: Option<[(u32, Value<'a>); N]>,
 }
 
 impl<'a, const N: usize> SpanWith<'a, N> {
@@ -328,7 +329,8 @@ impl<'a, const N: usize> SpanWith<'a, N> {
 
     #[inline(always)]
     fn new(span: Span, site: &'static CallSite, values: [Value<'a>; N]) -> Self {
-        Self { span, fields: keyed(site, values) }
+        let fields = span.is_recording().then(|| keyed(site, values));
+        Self { span, fields }
     }
 }
 
@@ -361,7 +363,9 @@ impl<const N: usize> std::ops::DerefMut for SpanWith<'_, N> {
 impl<const N: usize> Drop for SpanWith<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.span.close_wide(&self.fields, &[]);
+        if let Some(fields) = &self.fields {
+            self.span.close_wide(fields, &[]);
+        }
     }
 }
 
