@@ -106,6 +106,13 @@ pub(crate) fn give_up_privileges() {
     }
 }
 
+/// Makes a FIFO.
+pub(crate) fn make_fifo(at: &Path) {
+    let at = CString::new(at.as_os_str().as_bytes()).expect("no zero in it");
+    // SAFETY: a text that ends in zero.
+    assert_eq!(unsafe { libc::mkfifo(at.as_ptr(), 0o600) }, 0, "mkfifo");
+}
+
 /// Mounts an empty file system of this size, for the calling thread and those
 /// that it starts alone.
 #[cfg(target_os = "linux")]
