@@ -138,6 +138,28 @@ fn signals_that_are_not_fatal_are_left_alone() {
 }
 
 #[test]
+fn a_handler_that_replaced_ours_between_two_recordings_has_ours_before_it_again() {
+    let end = child(|scene| {
+        scene.builder().start().unwrap().finish().unwrap();
+        posix::handle(libc::SIGSEGV, exit_with_17);
+        dying(scene, || posix::segfault());
+    });
+    told_everything(&end.run().exited_with(17), libc::SIGSEGV);
+}
+
+#[test]
+fn a_handler_that_calls_ours_is_called_once() {
+    let end = child(|scene| {
+        for _ in 0..3 {
+            scene.builder().start().unwrap().finish().unwrap();
+            posix::handle_before(libc::SIGSEGV, exit_with_17);
+        }
+        dying(scene, || posix::segfault());
+    });
+    told_everything(&end.run().exited_with(17), libc::SIGSEGV);
+}
+
+#[test]
 fn handlers_are_as_before_once_the_recording_is_over() {
     let end = child(|scene| {
         posix::handle(libc::SIGABRT, exit_with_17);
