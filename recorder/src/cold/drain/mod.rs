@@ -139,6 +139,8 @@ pub(crate) struct Drain {
     slot_since: u64,
     lanes: Vec<&'static Lane>,
     seen: Vec<Seen>,
+    /// Whose events are written first, while there is not room for all.
+    first_lane: usize,
     names_written: u32,
     /// The slot that last had the queues of devices described, and how many those were.
     queues_described: (u64, u32),
@@ -186,6 +188,7 @@ impl Drain {
             slot_since: now,
             lanes: Vec::new(),
             seen: Vec::new(),
+            first_lane: 0,
             names_written: names_in_file,
             queues_described: (0, 0),
             losses: Vec::new(),
@@ -408,11 +411,15 @@ impl Drain {
 
     /// Step 3. Returns false if there was no room for everything.
     fn write_events(&mut self, now: u64) -> bool {
-        for index in 0..self.lanes.len() {
+        let lanes = self.lanes.len();
+        let first = self.first_lane;
+        for index in (0..lanes).map(|turn| (first + turn) % lanes) {
             let stored = self.write_events_of(index, now);
             #[cfg(feature = "exporters")]
             self.feed_exporters(index);
             if !stored {
+                // Else those behind a lane that takes all the room would never have a turn.
+                self.first_lane = index + 1;
                 return false;
             }
         }
