@@ -133,8 +133,9 @@ fn default_path() -> PathBuf {
 }
 
 impl Builder {
-    /// Where the trace goes. A trace that is already there is replaced; any other
-    /// file is not. Default: the program's name with `.trace`.
+    /// Where the trace goes. A trace that is already there, or an empty file, is
+    /// replaced when the recording has begun, and stays if it cannot begin; any other
+    /// file is refused. Default: the program's name with `.trace`.
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.config.path = path.into();
         self

@@ -114,7 +114,10 @@ impl fmt::Display for Error {
                         f.write_str("; choose a path on another file system")
                     }
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                        f.write_str("; a recording needs 12 MiB to start, a flight recorder its size as well")
+                        f.write_str(
+                            "; a recording needs 12 MiB to start, a flight recorder its size as well, \
+                             beside the trace that it replaces",
+                        )
                     }
                     _ => Ok(()),
                 }

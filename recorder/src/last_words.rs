@@ -22,7 +22,7 @@ use std::{
     sync::{
         Once, OnceLock,
         atomic::{
-            AtomicBool, AtomicI32, AtomicU32, AtomicUsize,
+            AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -58,8 +58,24 @@ static TRUNCATED: AtomicBool = AtomicBool::new(false);
 static FILES: [OpenFile; 4] = [const { OpenFile::new() }; 4];
 /// Kernel ids of the recorder's threads, which must not wait for themselves.
 static OWN_THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-/// The handlers that were there before ours.
-static PREVIOUS: [OnceLock<libc::sigaction>; 65] = [const { OnceLock::new() }; 65];
+/// What is done with a signal after us, by its number.
+static PREVIOUS: [AtomicPtr<Previous>; 65] = [const { AtomicPtr::new(ptr::null_mut()) }; 65];
+/// The thread that passes a signal on, and how far down it has come.
+static PASSING: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
+
+/// A handler that we found in place of ours as a recording began. Never freed: a handler
+/// may be about to look at it.
+struct Previous {
+    action: libc::sigaction,
+    /// What we passed on to until then.
+    before: Option<&'static Previous>,
+}
+
+fn previous(signal: i32) -> Option<&'static Previous> {
+    let newest = PREVIOUS.get(signal as usize)?.load(Acquire);
+    // SAFETY: null, or a box that `install` leaked.
+    unsafe { newest.as_ref() }
+}
 
 /// A file that is being written, as handlers know it.
 struct OpenFile {
@@ -208,12 +224,28 @@ pub(crate) fn disarm() {
 
 type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
+/// Puts our handler in place, before whatever the program has there by now.
 fn install(signal: i32, handler: Handler) {
-    PREVIOUS[signal as usize].get_or_init(|| set_handler(signal, handler));
+    // SAFETY: a zeroed action is a valid one; asking changes nothing.
+    let there = unsafe {
+        let mut there: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut there);
+        there
+    };
+    if there.sa_sigaction == handler as *const () as usize {
+        return;
+    }
+    let before = previous(signal);
+    // A program that puts the same one there for every recording adds nothing.
+    let what = |action: &libc::sigaction| (action.sa_sigaction, action.sa_flags);
+    if before.is_none_or(|known| what(&known.action) != what(&there)) {
+        let newest = Box::leak(Box::new(Previous { action: there, before }));
+        PREVIOUS[signal as usize].store(newest, Release);
+    }
+    set_handler(signal, handler);
 }
 
-/// Returns what was there before.
-fn set_handler(signal: i32, handler: Handler) -> libc::sigaction {
+fn set_handler(signal: i32, handler: Handler) {
     // SAFETY: a zeroed sigaction is a valid one; the pointers are valid; the
     // handler is of the SA_SIGINFO form and does only what a handler may.
     unsafe {
@@ -223,9 +255,7 @@ fn set_handler(signal: i32, handler: Handler) -> libc::sigaction {
         // be that the ordinary one has overflowed.
         new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigemptyset(&raw mut new.sa_mask);
-        let mut old: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, &raw const new, &raw mut old);
-        old
+        libc::sigaction(signal, &raw const new, ptr::null_mut());
     }
 }
 
@@ -233,10 +263,10 @@ fn set_handler(signal: i32, handler: Handler) -> libc::sigaction {
 /// after a stack overflow. The rings are flushed, and the alternate stack has no room for a
 /// second frame where those are large (AVX-512).
 fn step_aside() {
-    if let Some(previous) = PREVIOUS[libc::SIGABRT as usize].get() {
+    if let Some(previous) = previous(libc::SIGABRT) {
         ASIDE.store(true, Relaxed);
         // SAFETY: a valid action, the one that was there before ours.
-        unsafe { libc::sigaction(libc::SIGABRT, previous, ptr::null_mut()) };
+        unsafe { libc::sigaction(libc::SIGABRT, &raw const previous.action, ptr::null_mut()) };
     }
 }
 
@@ -319,7 +349,35 @@ fn rescue_map(info: *mut libc::siginfo_t) -> bool {
 
 /// Lets the signal take the course it would have taken without us.
 fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some(previous) = PREVIOUS.get(signal as usize).and_then(OnceLock::get) else { return };
+    let Some(newest) = previous(signal) else { return };
+    if newest.before.is_none() {
+        return pass_on_to(&newest.action, signal, info, context);
+    }
+    // One that came after us may call us as the one before it. Then it is passed to who was
+    // there before it, not to it again for ever.
+    let (thread, depth) = (&PASSING.0, &PASSING.1);
+    let is_first = thread.load(Relaxed) != thread_id();
+    if is_first {
+        thread.store(thread_id(), Relaxed);
+        depth.store(0, Relaxed);
+    }
+    let down = depth.fetch_add(1, Relaxed);
+    let chain = std::iter::successors(Some(newest), |previous| previous.before);
+    if let Some(previous) = chain.take(down + 1).last() {
+        pass_on_to(&previous.action, signal, info, context);
+    }
+    depth.fetch_sub(1, Relaxed);
+    if is_first {
+        thread.store(0, Relaxed);
+    }
+}
+
+fn pass_on_to(
+    previous: &libc::sigaction,
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: the kernel passes a valid siginfo.
     let is_fault = FATAL.contains(&signal) && unsafe { (*info).si_code } > 0;
     match previous.sa_sigaction {

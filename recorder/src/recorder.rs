@@ -236,9 +236,6 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
             let metadata = host::metadata(&for_sealer.config.metadata);
             let made = sealer::first_file(&for_sealer.config, header).and_then(|file| {
                 let sealer = Sealer::new(for_sealer, Arc::clone(&file), metadata);
-                if sealer.is_err() {
-                    let _ = std::fs::remove_file(&file.path);
-                }
                 sealer.map(|(sealer, names)| (sealer, file, names))
             });
             match made {
@@ -259,13 +256,31 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
     let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
     let (file, names_in_file, sealing) = ready.recv().map_err(|_| gave_up())??;
     let _ = shared.sealer_thread.set(sealer.thread().clone());
-    let drain = Drain::new(Arc::clone(shared), sealing, file, names_in_file);
+    let drain = Drain::new(Arc::clone(shared), sealing, Arc::clone(&file), names_in_file);
     let drain = thread::Builder::new().name("ringscope-drain".into()).spawn(move || drain.run());
-    let drain = drain.map_err(|source| {
-        shared.stop_sealer.store(true, Ordering::Release);
-        shared.wake_sealer();
-        Error::Spawn { source }
-    })?;
+    // Its path comes last: a start that fails leaves what is there alone.
+    let started = match drain {
+        Err(source) => Err(Error::Spawn { source }),
+        Ok(drain) => match file.put_in_place() {
+            Ok(()) => Ok(drain),
+            Err(error) => {
+                shared.stop_drain.store(true, Ordering::Release);
+                drain.thread().unpark();
+                let _ = drain.join();
+                Err(error)
+            }
+        },
+    };
+    drop(file);
+    let drain = match started {
+        Ok(drain) => drain,
+        Err(error) => {
+            shared.stop_sealer.store(true, Ordering::Release);
+            shared.wake_sealer();
+            let _ = sealer.join(); // with it goes what was made
+            return Err(error);
+        }
+    };
     ring_pool::wake_for_new_threads(Some(drain.thread().clone()));
     let _ = shared.drain_thread.set(drain.thread().clone());
     Ok((drain, sealer))

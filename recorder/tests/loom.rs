@@ -26,11 +26,34 @@ mod slot_states;
 
 use loom::{cell::UnsafeCell, sync::Arc, thread};
 
-use in_flight::InFlight;
+use in_flight::{InFlight, Snapshot};
 use open_spans::{OpenSpanCopy, OpenSpans};
 use ownership::{DrainView, Ownership};
 use rendezvous::Rendezvous;
 use slot_states::SlotStates;
+
+/// Runs a model in every order that loom can find.
+///
+/// A thread that loads what it then stores to hides from loom that another has loaded it
+/// in between, so the one that only reads is the one that is spawned: it runs last at
+/// first, and what it reads is put before one store after the other.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    explore_up_to(None, model);
+}
+
+/// The same for a model that has too many orders: only those in which a thread gives way
+/// to another no more than so often before it has to.
+fn explore_up_to(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    let runs = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = std::sync::Arc::clone(&runs);
+    let mut orders = loom::model::Builder::new();
+    orders.preemption_bound = preemptions;
+    orders.check(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    assert!(runs.load(std::sync::atomic::Ordering::Relaxed) > 1, "no other order was found");
+}
 
 /// Opens a span as the hot path does.
 fn enter<const N: usize>(stack: &InFlight<N>, start: u64, name: u32) -> u32 {
@@ -69,88 +92,137 @@ fn the_same_holds_for_spans_that_have_their_place_before_they_are_entered() {
 type Enter = fn(&InFlight<2>, u64, u32) -> u32;
 
 fn never_mixes(enter: Enter) {
-    loom::model(move || {
+    explore(move || {
         let stack = Arc::new(InFlight::<2>::new());
-        let owner = Arc::clone(&stack);
-        let writer = thread::spawn(move || {
-            // Reuses frame 0 with another span: the case that could tear.
-            for name in 1..=2 {
-                let place = enter(&owner, u64::from(name) * 10, name);
-                owner.leave(place);
-            }
-            enter(&owner, 30, 3);
-        });
-        let mut frames = [(0, 0); 2];
-        if let Some(found) = stack.snapshot(&mut frames) {
-            for &frame in frames.iter().take(found.depth as usize) {
+        let seen = Arc::clone(&stack);
+        let reader = thread::spawn(move || {
+            for frame in look(&seen, 1).1 {
                 assert!(is_whole(frame) && frame.1 != 0, "{frame:?}");
             }
+        });
+        // Reuses frame 0 with another span: the case that could tear.
+        for name in 1..=2 {
+            let place = enter(&stack, u64::from(name) * 10, name);
+            stack.leave(place);
         }
-        writer.join().unwrap();
-        let last = stack.snapshot(&mut frames).expect("nobody writes any more");
-        assert_eq!((last.depth, frames[0]), (1, (30, 3)));
+        enter(&stack, 30, 3);
+        reader.join().unwrap();
+        assert_eq!(listed(&stack), (1, vec![(30, 3)]));
     });
 }
 
+/// Looks so often at a stack that is in one of these states.
+fn find_a_state(stack: &InFlight<2>, tries: u32, states: &[&[(u64, u32)]]) -> Vec<(u64, u32)> {
+    let (found, frames) = look(stack, tries);
+    let could_be = |state: &&[(u64, u32)]| {
+        state.len() == found.depth as usize
+            && if found.is_whole { **state == frames } else { state.starts_with(&frames) }
+    };
+    assert!(states.iter().any(could_be), "{found:?} {frames:?}");
+    frames
+}
+
 fn is_a_state_that_was(enter: Enter) {
-    loom::model(move || {
+    explore(move || {
         let stack = Arc::new(InFlight::<2>::new());
         let outer = enter(&stack, 10, 1);
-        let owner = Arc::clone(&stack);
-        let writer = thread::spawn(move || {
-            let inner = enter(&owner, 20, 2);
-            owner.leave(inner);
-            owner.leave(outer);
-            enter(&owner, 30, 3);
+        let seen = Arc::clone(&stack);
+        let reader = thread::spawn(move || {
+            find_a_state(&seen, 1, &[&[(10, 1)], &[(10, 1), (20, 2)], &[], &[(30, 3)]]);
         });
-        let mut frames = [(0, 0); 2];
-        if let Some(found) = stack.snapshot(&mut frames) {
-            let listed = &frames[..found.depth as usize];
-            let states: [&[(u64, u32)]; 4] = [&[(10, 1)], &[(10, 1), (20, 2)], &[], &[(30, 3)]];
-            assert!(states.contains(&listed), "{listed:?}");
+        let inner = enter(&stack, 20, 2);
+        stack.leave(inner);
+        stack.leave(outer);
+        enter(&stack, 30, 3);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn a_span_that_stays_open_is_listed_however_fast_those_within_it_change() {
+    explore_up_to(Some(3), || {
+        let stack = Arc::new(InFlight::<2>::new());
+        enter(&stack, 10, 1);
+        let seen = Arc::clone(&stack);
+        let reader = thread::spawn(move || {
+            let states = [(20, 2), (30, 3), (40, 4)].map(|inner| [(10, 1), inner]);
+            let frames = find_a_state(&seen, 2, &[&[(10, 1)], &states[0], &states[1], &states[2]]);
+            assert_eq!(frames[0], (10, 1));
+        });
+        for name in 2..=4 {
+            let inner = enter(&stack, u64::from(name) * 10, name);
+            stack.leave(inner);
         }
-        writer.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn what_two_torn_copies_agree_on_was_open_at_once() {
+    explore_up_to(Some(3), || {
+        let stack = Arc::new(InFlight::<2>::new());
+        let outer = enter(&stack, 10, 1);
+        let seen = Arc::clone(&stack);
+        let reader = thread::spawn(move || {
+            let last = [(30, 3), (40, 4)];
+            find_a_state(&seen, 2, &[&[(10, 1)], &[], &[(20, 2)], &last[..1], &last]);
+        });
+        stack.leave(outer);
+        let place = enter(&stack, 20, 2);
+        stack.leave(place);
+        enter(&stack, 30, 3);
+        enter(&stack, 40, 4);
+        reader.join().unwrap();
     });
 }
 
 #[test]
 fn an_open_span_is_copied_whole_or_not_at_all() {
-    loom::model(|| {
+    explore(|| {
         let table = Arc::new(OpenSpans::<1>::new());
         let span = |id: u64| OpenSpanCopy { id, start: id * 10, name: id as u32, track: id as u32 };
-        let owner = Arc::clone(&table);
-        let writer = thread::spawn(move || {
-            for id in 1..=2 {
-                if let Some(place) = owner.open(span(id)) {
-                    owner.close(place);
-                }
+        let seen = Arc::clone(&table);
+        let reader = thread::spawn(move || {
+            if let Some(copy) = seen.copy(0) {
+                assert_eq!(copy, span(copy.id));
             }
         });
-        if let Some(copy) = table.copy(0) {
-            assert_eq!(copy, span(copy.id));
+        for id in 1..=2 {
+            if let Some(place) = table.open(span(id)) {
+                table.close(place);
+            }
         }
-        writer.join().unwrap();
+        reader.join().unwrap();
         assert_eq!(table.copy(0), None);
     });
 }
 
 #[test]
 fn two_threads_never_get_the_same_place_for_an_open_span() {
-    loom::model(|| {
+    explore(|| {
         let table = Arc::new(OpenSpans::<2>::new());
         let span = |id: u64| OpenSpanCopy { id, start: id, name: 1, track: 1 };
         let other = Arc::clone(&table);
-        let second = thread::spawn(move || other.open(span(2)));
-        let first = table.open(span(1));
+        // Two that begin to look at the same place.
+        let second = thread::spawn(move || other.open(span(3)));
+        let first = table.open(span(2));
         let second = second.join().unwrap();
         assert!(first.is_some() && second.is_some() && first != second);
     });
 }
 
+/// A snapshot and the frames that it lists.
+fn look<const N: usize>(stack: &InFlight<N>, tries: u32) -> (Snapshot, Vec<(u64, u32)>) {
+    // As the look before left them: with spans that may be taken for today's.
+    let (mut frames, mut spare) = (Box::new([(20, 2); N]), Box::new([(20, 2); N]));
+    let found = stack.snapshot(tries, &mut frames, &mut spare);
+    (found, frames[..found.listed as usize].to_vec())
+}
+
 fn listed(stack: &InFlight<2>) -> (u32, Vec<(u64, u32)>) {
-    let mut frames = [(0, 0); 2];
-    let found = stack.snapshot(&mut frames).expect("nobody else writes");
-    (found.depth, frames[..2.min(found.depth as usize)].to_vec())
+    let (found, frames) = look(stack, 1);
+    assert!(found.is_whole, "nobody else writes");
+    (found.depth, frames)
 }
 
 #[test]
@@ -252,7 +324,7 @@ impl Lane {
 
 #[test]
 fn a_lane_has_one_holder_at_a_time_from_claim_to_recycling() {
-    loom::model(|| {
+    explore(|| {
         let lane = Arc::new(Lane {
             ownership: Ownership::new(),
             ring: UnsafeCell::new(0),
@@ -279,7 +351,7 @@ fn a_lane_has_one_holder_at_a_time_from_claim_to_recycling() {
 #[test]
 fn an_answered_flush_has_seen_everything_recorded_before_it() {
     use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
-    loom::model(|| {
+    explore(|| {
         let shared = Arc::new((Rendezvous::new(), AtomicU32::new(0), AtomicU32::new(0)));
         let drain_side = Arc::clone(&shared);
         let drain = thread::spawn(move || {
@@ -312,7 +384,7 @@ unsafe impl Sync for Slots {}
 #[test]
 fn every_slot_is_sealed_once_and_in_order_and_never_while_it_is_filled() {
     const CHUNKS: u64 = 3;
-    loom::model(|| {
+    explore(|| {
         let bytes = (0..2).map(|_| UnsafeCell::new(0)).collect();
         let slots = Arc::new(Slots { states: SlotStates::new(2), bytes });
         let drain_side = Arc::clone(&slots);

@@ -18,10 +18,7 @@ use ringscope_format::{
     VITALS_OFFSET, Vitals, write_twin,
 };
 
-use crate::cold::{
-    shared::DumpReason,
-    trace_file::{TraceFile, with_suffix},
-};
+use crate::cold::{place::with_suffix, shared::DumpReason, trace_file::TraceFile};
 
 /// A chunk in the ring area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +38,8 @@ pub(crate) struct RingArea {
     /// Relative to `start`.
     cursor: u64,
     kept: VecDeque<Kept>,
+    /// Chunks that are not kept any more and still look valid, oldest first.
+    to_invalidate: VecDeque<u64>,
 }
 
 /// What a chunk is about, for those who don't decode it.
@@ -60,6 +59,7 @@ impl RingArea {
             length: layout.ring_length,
             cursor: 0,
             kept: VecDeque::new(),
+            to_invalidate: VecDeque::new(),
         }
     }
 
@@ -82,7 +82,8 @@ impl RingArea {
         // Out of the list is out of the count, even if what follows fails.
         let events = dropped.iter().map(|old| old.events).sum();
         overwritten.fetch_add(events, Ordering::Relaxed);
-        dropped.iter().try_for_each(|old| file.invalidate_chunk(old.offset))?;
+        self.to_invalidate.extend(dropped.iter().map(|old| old.offset));
+        self.invalidate(|offset| file.invalidate_chunk(offset))?;
         crate::crash_point("ring-invalidated");
         file.write_chunk(chunk, offset)?;
         self.kept.push_back(Kept {
@@ -93,6 +94,16 @@ impl RingArea {
             last_end: facts.last_end,
         });
         self.cursor = offset - self.start + length;
+        Ok(())
+    }
+
+    /// Whatever fails stays on the list, so that nothing is written over a chunk that
+    /// still looks valid, however often it has to be tried.
+    fn invalidate(&mut self, mut chunk: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
+        while let Some(&offset) = self.to_invalidate.front() {
+            chunk(offset)?;
+            self.to_invalidate.pop_front();
+        }
         Ok(())
     }
 
@@ -133,6 +144,8 @@ pub(crate) struct Dump<'a> {
     pub(crate) vitals: Vitals,
     pub(crate) reason: &'a DumpReason,
     pub(crate) metadata: &'a [(String, String)],
+    /// What was sampled or left out by the time of the dump.
+    pub(crate) rules: &'a str,
     /// Ready chunks with all names.
     pub(crate) names: &'a [Vec<u8>],
     /// A ready chunk with the spans that are open now.
@@ -175,6 +188,9 @@ impl Dump<'_> {
         let covers = (covers as u64).to_string();
         let mut metadata: Vec<(&str, &str)> =
             self.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        if !self.rules.is_empty() {
+            metadata.push(("rules", self.rules));
+        }
         metadata.extend([("dump.reason", reason.as_str()), ("dump.covers_ns", covers.as_str())]);
 
         let mut end = HEADER_LENGTH;
@@ -241,7 +257,13 @@ mod tests {
     use super::*;
 
     fn area(length: u64) -> RingArea {
-        RingArea { start: 1_000, length, cursor: 0, kept: VecDeque::new() }
+        RingArea {
+            start: 1_000,
+            length,
+            cursor: 0,
+            kept: VecDeque::new(),
+            to_invalidate: VecDeque::new(),
+        }
     }
 
     fn put(area: &mut RingArea, length: u64, events: u64) -> Vec<u64> {
@@ -273,6 +295,27 @@ mod tests {
         // 35 bytes are left behind the cursor, where 4 still stands.
         assert_eq!(put(&mut area, 40, 8), [4, 5, 6]);
         assert_eq!(area.kept.iter().map(|kept| kept.events).collect::<Vec<_>>(), [7, 8]);
+    }
+
+    #[test]
+    fn an_invalidation_that_failed_is_repeated_before_anything_is_written() {
+        let mut area = area(100);
+        area.to_invalidate.extend([1_000, 1_040, 1_080]);
+        let mut done = Vec::new();
+        let mut invalidate = |area: &mut RingArea, fails: u64| {
+            area.invalidate(|offset| {
+                if offset == fails {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                done.push(offset);
+                Ok(())
+            })
+        };
+        invalidate(&mut area, 1_040).unwrap_err();
+        area.to_invalidate.push_back(1_200); // of the next try
+        invalidate(&mut area, 0).unwrap();
+        assert_eq!(done, [1_000, 1_040, 1_080, 1_200]);
+        assert!(area.to_invalidate.is_empty());
     }
 
     #[test]

@@ -16,71 +16,62 @@
 #![allow(unsafe_code)] // slices of the map
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read},
+    fs::{self, File},
+    io,
     os::{
         fd::AsRawFd,
         unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
-    time::Duration,
 };
 
 use memmap2::{MmapOptions, MmapRaw};
 use ringscope_format::{
     CHUNK_HEADER_LENGTH, FileHeader, HEADER_LENGTH, OpenSpan, SlotWriter, VITALS_LENGTH,
-    VITALS_OFFSET, Vitals, looks_like_a_trace, mark_free, write_in_flight, write_twin,
+    VITALS_OFFSET, Vitals, mark_free, write_in_flight, write_twin,
 };
 
-use crate::{Error, cold::slot_states::SlotStates, last_words};
+use crate::{
+    Error,
+    cold::{
+        disk_space,
+        place::{Place, with_suffix},
+        slot_states::SlotStates,
+    },
+    last_words,
+};
 
 #[derive(Debug)]
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
     pub(crate) header: FileHeader,
+    place: Place,
     file: File,
     map: MmapRaw,
     slots: SlotStates,
 }
 
 impl TraceFile {
-    /// Creates the file, or replaces a trace that nobody is writing to.
-    ///
-    /// It is made beside its place and put there when it has a header: a kill
-    /// meanwhile leaves no file there that nobody can read.
+    /// Makes the file beside its place, where it stays until it is
+    /// [put there](Self::put_in_place): neither a kill nor a failure before that touches
+    /// what is in its place now, and none leaves a file there that nobody can read.
     pub(crate) fn create(path: &Path, header: FileHeader) -> Result<Self, Error> {
-        clear_the_way(path)?;
-        let beside = with_suffix(path, ".starting");
-        // Not `create_new`: one that a killed process left is used again.
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&beside)
-            .map_err(Error::io(path, "create"))?;
-        lock(&file, path)?;
-        // Another process may have finished with it before it was locked.
-        if !is_at(&file, &beside) {
-            return Err(Error::InUse { path: path.to_owned() });
-        }
-        let made = Self::prepare(path, file, header).and_then(|trace| {
-            crate::crash_point("file-prepared");
-            put_in_place(&beside, path)?;
-            crate::crash_point("file-placed");
-            Ok(trace)
-        });
-        // It is in its place, or nothing of use is in it.
-        let _ = fs::remove_file(&beside);
-        made
+        let (file, place) = Place::take(path)?;
+        let trace = Self::prepare(path, file, place, header)?;
+        crate::crash_point("file-prepared");
+        Ok(trace)
     }
 
-    fn prepare(path: &Path, file: File, header: FileHeader) -> Result<Self, Error> {
+    /// Gives the file its path, from where it may push out a trace that nobody is writing to.
+    pub(crate) fn put_in_place(&self) -> Result<(), Error> {
+        self.place.put(&self.path)
+    }
+
+    fn prepare(path: &Path, file: File, place: Place, header: FileHeader) -> Result<Self, Error> {
         let layout = header.layout;
-        allocate(&file, layout.mapped_length())
-            .and_then(|()| file.set_len(layout.log_offset))
+        disk_space::write_zeros(&file, layout.mapped_length())
+            .and_then(|()| disk_space::reserve(&file, layout.log_offset))
             .map_err(Error::io(path, "allocate"))?;
         let map = MmapOptions::new()
             .len(layout.mapped_length() as usize)
@@ -92,6 +83,7 @@ impl TraceFile {
         let trace = Self {
             path: path.to_owned(),
             header,
+            place,
             file,
             map,
             slots: SlotStates::new(layout.raw_slots),
@@ -238,6 +230,8 @@ impl TraceFile {
             (Fate::Fine, Ok(there)) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
                 Fate::Fine
             }
+            // Nobody has promised it to be there yet.
+            (Fate::Fine, _) if !self.place.is_taken() => Fate::Fine,
             (Fate::Fine, _) => Fate::Removed,
             (shortened, _) => shortened,
         }
@@ -327,83 +321,4 @@ impl OpenSlot {
         crate::crash_point("slot-full");
         self.file.slots.hand_over(self.index);
     }
-}
-
-/// Whether the file is what its path names.
-fn is_at(file: &File, path: &Path) -> bool {
-    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    let (ours, there) = (file.metadata().map(place), fs::metadata(path).map(place));
-    matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
-}
-
-/// Gives a file its name, unless another has it by now.
-fn put_in_place(beside: &Path, path: &Path) -> Result<(), Error> {
-    match fs::hard_link(beside, path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Error::InUse { path: path.to_owned() })
-        }
-        // A file system without such links. Then whoever comes last has the name.
-        Err(_) => fs::rename(beside, path).map_err(Error::io(path, "create")),
-    }
-}
-
-/// A path with something behind its whole name.
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Removes a trace that is in the way; refuses anything else.
-fn clear_the_way(path: &Path) -> Result<(), Error> {
-    let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Error::io(path, "look at")(error)),
-        Ok(metadata) => metadata,
-    };
-    if metadata.is_dir() {
-        return Err(Error::IsADirectory { path: path.to_owned() });
-    }
-    if !metadata.is_file() {
-        return Err(Error::NotATrace { path: path.to_owned() });
-    }
-    let mut old = File::open(path).map_err(Error::io(path, "open"))?;
-    let mut first = [0; 16];
-    let got = old.read(&mut first).map_err(Error::io(path, "read"))?;
-    // An empty file may be a trace that another process has just created.
-    lock(&old, path)?;
-    if got > 0 && !looks_like_a_trace(&first[..got]) {
-        return Err(Error::NotATrace { path: path.to_owned() });
-    }
-    fs::remove_file(path).map_err(Error::io(path, "replace"))
-}
-
-fn lock(file: &File, path: &Path) -> Result<(), Error> {
-    let locked = file.try_lock().or_else(|_| {
-        // A reader that wants to know whether somebody records has it for a moment.
-        thread::sleep(Duration::from_millis(10));
-        file.try_lock()
-    });
-    match locked {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
-        // Some network file systems have no locks; recording there is still worth something.
-        Err(TryLockError::Error(_)) => Ok(()),
-    }
-}
-
-/// Writes zeros, so that every page has its place on the disk before it is
-/// stored to through the map: a store to a hole on a full disk is a SIGBUS.
-fn allocate(file: &File, length: u64) -> io::Result<()> {
-    // Not from the allocator: giving back that much at once changes how glibc's serves the
-    // program from then on. Pages that are only read are all the same one.
-    let zeros = MmapOptions::new().len(256 << 10).map_anon()?;
-    let mut offset = 0;
-    while offset < length {
-        let step = (length - offset).min(zeros.len() as u64) as usize;
-        file.write_all_at(&zeros[..step], offset)?;
-        offset += step as u64;
-    }
-    Ok(())
 }

@@ -5,6 +5,11 @@
 //! protects a snapshot is that the owner changes `state` *before* it reuses a
 //! frame that a snapshot may be reading.
 //!
+//! **What a snapshot promises**: a depth that the stack had while it was taken, and
+//! the outermost spans of that very moment. All that are listed, unless the owner
+//! moved on during every try; then those that stayed open from the last try but one
+//! to the last, so that whatever is open for longer than a tick is always there.
+//!
 //! The outermost `N` spans are listed; deeper ones are only counted, as far as
 //! [`DEEPEST`].
 
@@ -40,8 +45,12 @@ pub(crate) struct InFlight<const N: usize> {
 pub(crate) struct Snapshot {
     /// Differs whenever the stack has changed.
     pub(crate) version: u64,
+    /// Whether all spans that can be listed are. If not, look again.
+    pub(crate) is_whole: bool,
     /// How many spans are open, also those that are not listed.
     pub(crate) depth: u32,
+    /// How many of them have a frame.
+    pub(crate) listed: u32,
 }
 
 /// A place that is free, for the one span that is entered next. For who must know that
@@ -153,19 +162,49 @@ impl<const N: usize> InFlight<N> {
         self.state.load(Acquire)
     }
 
-    /// Copies the listed frames as `(start, name)`, or `None` if the owner moved
-    /// meanwhile; then try again. Never blocks the owner.
-    pub(crate) fn snapshot(&self, frames: &mut [(u64, u32); N]) -> Option<Snapshot> {
+    /// Copies the stack as it was at one moment of this call, the listed frames as
+    /// `(start, name)`. Never blocks the owner, and tries no more than so often.
+    ///
+    /// `spare` is where copies go that turn out to be of no use.
+    pub(crate) fn snapshot(
+        &self,
+        tries: u32,
+        frames: &mut Box<[(u64, u32); N]>,
+        spare: &mut Box<[(u64, u32); N]>,
+    ) -> Snapshot {
+        // Nothing is listed by the try before the first.
+        let (mut earlier, mut state) = (0, 0);
+        for _ in 0..tries {
+            std::mem::swap(frames, spare);
+            let copied = self.copy(frames);
+            (earlier, state) = (state, copied.0);
+            let depth = depth_of(state);
+            if copied.1 {
+                let listed = depth.min(N as u32);
+                return Snapshot { version: state, is_whole: true, depth, listed };
+            }
+        }
+        // A span that both tries found in its place, which the later of them found to be in
+        // use, was open when that one began. For had its place been taken only afterwards, the
+        // earlier one could not have seen it without the later one's beginning to know of the
+        // `leave` before it; and half of a frame is nothing that was in use.
+        let both = depth_of(earlier).min(depth_of(state)) as usize;
+        let agreed = frames.iter().zip(spare.iter()).take(both);
+        let listed = agreed.take_while(|(later, earlier)| later == earlier).count() as u32;
+        Snapshot { version: state, is_whole: false, depth: depth_of(state), listed }
+    }
+
+    /// Copies the listed frames. Returns the state before, and whether it was the same behind.
+    fn copy(&self, frames: &mut [(u64, u32); N]) -> (u64, bool) {
         let before = self.state.load(Acquire);
-        let depth = depth_of(before);
-        let listed = self.starts.iter().zip(&self.names).take(depth as usize);
+        let listed = self.starts.iter().zip(&self.names).take(depth_of(before) as usize);
         for (copy, (start, name)) in frames.iter_mut().zip(listed) {
             *copy = (start.load(Relaxed), name.load(Relaxed));
         }
         // Acquire, with the Release stores of `enter`: had any frame above been
-        // reused, the load below would see a newer state.
+        // reused, the load below, and any after it, would see a newer state.
         fence(Acquire);
         let after = self.state.load(Relaxed);
-        (before == after).then_some(Snapshot { version: before, depth })
+        (before, before == after)
     }
 }

@@ -295,7 +295,8 @@ fn close_wide_closer(
 #[derive(Debug)]
 pub struct SpanWith<'a, const N: usize> {
     span: Span,
-    fields: [(u32, Value<'a>); N],
+    /// None if nothing is recorded: then neither keys nor values are touched.
+    fields: Option<[(u32, Value<'a>); N]>,
 }
 
 impl<'a, const N: usize> SpanWith<'a, N> {
@@ -319,7 +320,8 @@ impl<'a, const N: usize> SpanWith<'a, N> {
 
     #[inline(always)]
     fn new(span: Span, site: &'static CallSite, values: [Value<'a>; N]) -> Self {
-        Self { span, fields: keyed(site, values) }
+        let fields = span.is_recording().then(|| keyed(site, values));
+        Self { span, fields }
     }
 }
 
@@ -352,7 +354,9 @@ impl<const N: usize> std::ops::DerefMut for SpanWith<'_, N> {
 impl<const N: usize> Drop for SpanWith<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.span.close_wide(&self.fields, &[]);
+        if let Some(fields) = &self.fields {
+            self.span.close_wide(fields, &[]);
+        }
     }
 }
 

@@ -138,6 +138,28 @@ fn signals_that_are_not_fatal_are_left_alone() {
 }
 
 #[test]
+fn a_handler_that_replaced_ours_between_two_recordings_has_ours_before_it_again() {
+    let end = child(|scene| {
+        scene.builder().start().unwrap().finish().unwrap();
+        posix::handle(libc::SIGSEGV, exit_with_17);
+        dying(scene, || posix::segfault());
+    });
+    told_everything(&end.run().exited_with(17), libc::SIGSEGV);
+}
+
+#[test]
+fn a_handler_that_calls_ours_is_called_once() {
+    let end = child(|scene| {
+        for _ in 0..3 {
+            scene.builder().start().unwrap().finish().unwrap();
+            posix::handle_before(libc::SIGSEGV, exit_with_17);
+        }
+        dying(scene, || posix::segfault());
+    });
+    told_everything(&end.run().exited_with(17), libc::SIGSEGV);
+}
+
+#[test]
 fn handlers_are_as_before_once_the_recording_is_over() {
     let end = child(|scene| {
         posix::handle(libc::SIGABRT, exit_with_17);
@@ -324,4 +346,31 @@ fn a_fault_that_the_program_survives_only_pauses_the_recording() {
     told.is_finished_and_adds_up();
     told.only("before");
     told.only("after");
+}
+
+#[test]
+fn a_kill_in_a_tight_loop_shows_what_the_loop_is_in() {
+    for delay in [5, 20, 40] {
+        let mut running = child(|scene| {
+            // Rings that are always full: what is open does not depend on what is stored.
+            let recorder = scene.builder().ring_records(64).start().unwrap();
+            let _outer = span!("outer");
+            let _second = span!("second");
+            assert!(recorder.flush());
+            scene.say("recording", "");
+            loop {
+                let _inner = span!("inner");
+                drop(span!("innermost"));
+            }
+        })
+        .start();
+        running.wait_until_said("recording");
+        thread::sleep(Duration::from_millis(delay));
+        posix::kill(running.pid(), libc::SIGKILL);
+        let told = running.wait().died_of(libc::SIGKILL).trace();
+        let (depth, spans) =
+            &told.open()["death::a_kill_in_a_tight_loop_shows_what_the_loop_is_in"];
+        assert!((2..=4).contains(depth), "{depth}");
+        assert_eq!(spans[..2], ["outer", "second"]);
+    }
 }

@@ -82,6 +82,24 @@ fn the_program_asks_for_a_dump_and_finds_all_of_it_there() {
 }
 
 #[test]
+fn a_dump_says_what_was_sampled() {
+    let end = child(|scene| {
+        let recorder = flight(scene).rules("step=1/10".parse().unwrap()).start().unwrap();
+        recorder.dump().unwrap();
+        recorder.set_rules("step=off".parse().unwrap());
+        recorder.dump().unwrap();
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    for (dump, rules) in
+        [("run.dump-1-asked.trace", "step=1/10"), ("run.dump-2-asked.trace", "step=off")]
+    {
+        let told = read_dump(&end.path(dump), "asked for by the program");
+        assert_eq!(told.trace.metadata()["rules"], rules);
+    }
+}
+
+#[test]
 fn a_dump_covers_what_ended_in_it_however_long_ago_that_began() {
     let end = child(|scene| {
         let recorder = scene.builder().keep_last(Duration::from_secs(1), 4 << 20).start().unwrap();

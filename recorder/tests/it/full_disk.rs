@@ -121,10 +121,30 @@ fn a_size_limit_below_the_work_areas_is_refused_at_the_start() {
         end.said("refusal"),
         format!(
             "{}: cannot allocate: File too large (os error 27); \
-             a recording needs 12 MiB to start, a flight recorder its size as well",
+             a recording needs 12 MiB to start, a flight recorder its size as well, \
+             beside the trace that it replaces",
             end.path("run.trace").display()
         )
     );
+}
+
+#[test]
+fn a_start_without_room_leaves_the_old_trace_in_its_place() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        event!("old");
+        let work_areas = Told::read(&scene.trace()).trace.header().layout.log_offset;
+        recorder.finish().unwrap();
+        // Too little for the work areas, or for what the file begins with behind them.
+        for limit in [MIB, work_areas] {
+            posix::limit_file_size(limit);
+            scene.builder().start().expect_err("there is no room");
+            Told::read(&scene.trace()).is_finished_and_adds_up().only("old");
+        }
+    });
+    let end = end.run().succeeded();
+    end.trace().is_finished_and_adds_up().only("old");
+    assert_eq!(end.files(".starting"), [""; 0]);
 }
 
 /// Says so and returns false where no file system can be mounted; fails where it must be.
@@ -178,10 +198,79 @@ fn a_disk_too_small_to_start_on_is_refused() {
             end.said("refusal"),
             format!(
                 "{}: cannot allocate: No space left on device (os error 28); \
-                 a recording needs 12 MiB to start, a flight recorder its size as well",
+                 a recording needs 12 MiB to start, a flight recorder its size as well, \
+                 beside the trace that it replaces",
                 end.path("disk/run.trace").display()
             )
         );
+    }
+}
+
+#[test]
+fn a_disk_too_small_for_a_flight_recorder_is_refused() {
+    let end = child(|scene| {
+        let disk = scene.path("disk");
+        if !mount(scene, &disk, 32 * MIB) {
+            return;
+        }
+        let start = |bytes| {
+            let builder = scene.builder().path(disk.join("run.trace"));
+            builder.keep_last(Duration::from_secs(60), bytes).start()
+        };
+        let refused = start(1 << 40).expect_err("there is no room");
+        scene.say("refusal", refused);
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "nothing is left behind");
+
+        // One that has begun has all of its size: a disk that fills up is not its concern.
+        let recorder = start(8 * MIB).unwrap();
+        let mut load = Load::new(1);
+        load.record(500);
+        assert!(recorder.flush());
+        let mut ballast = fs::File::create(disk.join("ballast")).unwrap();
+        while ballast.write_all(&[1; 4_096]).is_ok() {}
+        while load.produced() < EVENTS {
+            load.record(500);
+            assert!(recorder.flush());
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.problems.as_slice()), (EVENTS, &[][..]));
+        fs::copy(disk.join("run.trace"), scene.trace()).unwrap();
+    });
+    let end = end.run().succeeded();
+    if end.had("tmpfs", "a_disk_too_small_for_a_flight_recorder_is_refused") {
+        assert_eq!(
+            end.said("refusal"),
+            format!(
+                "{}: cannot allocate: No space left on device (os error 28); \
+                 a recording needs 12 MiB to start, a flight recorder its size as well, \
+                 beside the trace that it replaces",
+                end.path("disk/run.trace").display()
+            )
+        );
+        end.trace().is_finished_and_adds_up();
+    }
+}
+
+#[test]
+fn a_disk_full_at_the_start_still_has_the_old_trace() {
+    let end = child(|scene| {
+        let disk = scene.path("disk");
+        if !mount(scene, &disk, 32 * MIB) {
+            return;
+        }
+        let start = || scene.builder().path(disk.join("run.trace")).start();
+        let recorder = start().unwrap();
+        event!("old");
+        recorder.finish().unwrap();
+        let mut ballast = fs::File::create(disk.join("ballast")).unwrap();
+        while ballast.write_all(&[1; 4_096]).is_ok() {}
+        start().expect_err("there is no room");
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 2, "nothing is left behind");
+        fs::copy(disk.join("run.trace"), scene.trace()).unwrap();
+    });
+    let end = end.run().succeeded();
+    if end.had("tmpfs", "a_disk_full_at_the_start_still_has_the_old_trace") {
+        end.trace().is_finished_and_adds_up().only("old");
     }
 }
 

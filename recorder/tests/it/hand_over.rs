@@ -7,13 +7,14 @@
 
 #![cfg(debug_assertions)] // release builds have no such steps
 
-use std::{thread, time::Duration};
+use std::{path::Path, thread, time::Duration};
 
 use ringscope::{Builder, CallSite, span};
 
 use crate::{
     child::{End, Scene, child},
     load::{Load, unbroken},
+    posix,
     told::{Event, Told},
 };
 
@@ -180,6 +181,52 @@ fn a_death_at_any_step_of_a_flight_recorder_leaves_the_last_events_unbroken() {
         }
     }
     assert!(wrapped > 4, "{wrapped} of them had overwritten something");
+}
+
+#[test]
+fn a_death_while_a_file_comes_to_its_place_leaves_the_old_one_or_the_new() {
+    // A link, where nothing was there before; otherwise a rename.
+    let points = [
+        ("file-prepared:2", true, "old"),
+        ("payload-written:2", true, "old"),
+        ("file-placed:2", true, "new"),
+        ("file-placed:1", false, "new"),
+    ];
+    for (at, with_old, left) in points {
+        let child = child(|scene| {
+            let path = scene.argument();
+            let record = |name: &str| {
+                let recorder = scene.builder().path(&path).metadata("which", name).start()?;
+                recorder.finish()
+            };
+            if !path.starts_with('/') {
+                let begin = |name| scene.builder().metadata("which", name).start();
+                if path == "old" {
+                    let _ = begin("old").unwrap().finish();
+                }
+                let _ = begin("new");
+                unreachable!("killed by now");
+            }
+            // One that fails takes nothing away, one that does not tidies up.
+            posix::limit_file_size(1 << 20);
+            record("failed").unwrap_err();
+            let told = Told::read(Path::new(&path));
+            scene.say("left", &told.trace.metadata()["which"]);
+            posix::limit_file_size(libc::RLIM_INFINITY);
+            record("newest").unwrap();
+        });
+        let after = child.another();
+        let killed = child
+            .argument(if with_old { "old" } else { "" })
+            .environment("RINGSCOPE_CRASH_AT", at)
+            .run()
+            .died_of(libc::SIGKILL);
+        let path = killed.path("run.trace");
+        let after = after.argument(path.display()).run().succeeded();
+        assert_eq!(after.said("left"), left, "{at}");
+        assert_eq!(killed.trace().trace.metadata()["which"], "newest");
+        assert_eq!(killed.files(".starting"), [""; 0], "{at}");
+    }
 }
 
 #[test]

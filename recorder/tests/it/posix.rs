@@ -2,7 +2,14 @@
 
 #![allow(unsafe_code)] // plain system calls; each says what it relies on
 
-use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, ptr};
+use std::{
+    ffi::CString,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 /// Deaths are part of these tests and not worth a core file each.
 pub(crate) fn no_core_files() {
@@ -49,6 +56,34 @@ pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32)) {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
+}
+
+/// What [`handle_before`] found.
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+/// Installs a handler that first does what was done until now.
+pub(crate) fn handle_before(signal: i32, then: extern "C" fn(i32)) {
+    type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+    static THEN: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn both(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: stored below, of these types.
+        unsafe {
+            let found: Handler = std::mem::transmute(FOUND.load(Ordering::Relaxed));
+            found(signal, info, context);
+            let then: extern "C" fn(i32) = std::mem::transmute(THEN.load(Ordering::Relaxed));
+            then(signal);
+        }
+    }
+    THEN.store(then as *const () as usize, Ordering::Relaxed);
+    // SAFETY: as in `handle`.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, ptr::null(), &raw mut action);
+        FOUND.store(action.sa_sigaction, Ordering::Relaxed);
+        action.sa_sigaction = both as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
         libc::sigaction(signal, &raw const action, ptr::null_mut());
     }
 }
@@ -104,6 +139,13 @@ pub(crate) fn give_up_privileges() {
         // SAFETY: as above.
         assert_eq!(unsafe { libc::setuid(NOBODY) }, 0, "setuid");
     }
+}
+
+/// Makes a FIFO.
+pub(crate) fn make_fifo(at: &Path) {
+    let at = CString::new(at.as_os_str().as_bytes()).expect("no zero in it");
+    // SAFETY: a text that ends in zero.
+    assert_eq!(unsafe { libc::mkfifo(at.as_ptr(), 0o600) }, 0, "mkfifo");
 }
 
 /// Mounts an empty file system of this size, for the calling thread and those

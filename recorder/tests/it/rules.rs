@@ -11,6 +11,7 @@ use ringscope_format::TrackKind;
 
 use crate::{
     child::{Scene, child, wait_until},
+    posix,
     told::Told,
 };
 
@@ -217,6 +218,39 @@ fn a_control_file_changes_rules_from_outside() {
     );
     let rejected = fs::read_to_string(end.path("run.trace.control.rejected")).unwrap();
     assert!(rejected.starts_with("nonsense=maybe: "), "{rejected}");
+}
+
+#[test]
+fn a_control_file_that_is_not_text_is_answered() {
+    for (commands, answer) in [
+        (&b"caf\xE9=off\nprobe=off\n"[..], "caf\u{FFFD}=off: not UTF-8\n"),
+        // UTF-16, as some shells write it: no end of a line that we would know.
+        (b"\xFF\xFEd\0\n\0", "\u{FFFD}\u{FFFD}d\0: not UTF-8\n\0: "),
+    ] {
+        let child = child(|scene| {
+            let recorder = start(scene, "*=on");
+            let answer = scene.path("run.trace.control.rejected");
+            wait_until("commands are answered", || answer.exists());
+            assert!(!scene.path("run.trace.control").exists());
+            let problems = recorder.finish().unwrap().problems;
+            assert_eq!(problems[0], Problem::ControlFile("not UTF-8".into()));
+        });
+        fs::write(child.path("run.trace.control"), commands).unwrap();
+        let end = child.run().succeeded();
+        let rejected = fs::read_to_string(end.path("run.trace.control.rejected")).unwrap();
+        assert!(rejected.starts_with(answer), "{rejected:?}");
+    }
+}
+
+#[test]
+fn a_fifo_in_the_place_of_the_control_file_keeps_nobody_waiting() {
+    let child = child(|scene| {
+        let recorder = start(scene, "*=on");
+        drop(span!("step"));
+        assert_eq!(recorder.finish().unwrap().stored, 1);
+    });
+    posix::make_fifo(&child.path("run.trace.control"));
+    child.run().succeeded();
 }
 
 /// Launches and kernels of a name, as many as there are of each link.

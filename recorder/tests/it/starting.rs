@@ -169,6 +169,36 @@ fn a_trace_that_is_there_is_replaced() {
 }
 
 #[test]
+fn an_empty_file_is_replaced_as_mktemp_leaves_one_to_name_an_output() {
+    let child = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        drop(span!("step"));
+        recorder.finish().unwrap();
+    });
+    fs::write(child.path("run.trace"), "").unwrap();
+    let end = child.run().succeeded();
+    end.trace().is_finished_and_adds_up().only("step");
+}
+
+#[test]
+fn a_start_that_fails_leaves_the_old_trace_in_its_place() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        drop(span!("old"));
+        recorder.finish().unwrap();
+        fs::create_dir(scene.path("run.trace.starting")).unwrap();
+        refusal(scene, &scene.trace());
+    });
+    let end = end.run().succeeded();
+    let path = end.path("run.trace");
+    assert_eq!(
+        end.said("refusal"),
+        format!("{}: cannot create: Is a directory (os error 21)", path.display())
+    );
+    end.trace().is_finished_and_adds_up().only("old");
+}
+
+#[test]
 fn a_trace_that_another_process_is_writing_is_refused() {
     let writer = child(|scene| {
         if scene.argument().is_empty() {

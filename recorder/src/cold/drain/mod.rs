@@ -45,6 +45,7 @@ use crate::{
     hot::{
         async_span::LISTED,
         call_site, clock,
+        in_flight::Snapshot,
         lane::Lane,
         names::Entry,
         ownership::DrainView,
@@ -77,10 +78,8 @@ struct Seen {
     told: [u64; 8],
     /// Stack as of this tick, and which version of it the file has.
     frames: Box<[(u64, u32); LISTED_FRAMES]>,
-    /// Where the next copy goes, which may turn out to be torn.
-    attempt: Box<[(u64, u32); LISTED_FRAMES]>,
-    depth: u32,
-    version: u64,
+    spare: Box<[(u64, u32); LISTED_FRAMES]>,
+    stack: Snapshot,
     version_in_file: Option<u64>,
     edition: u64,
     view: DrainView,
@@ -98,9 +97,8 @@ impl Seen {
             skipped: [0; 8],
             told: [0; 8],
             frames: Box::new([(0, 0); LISTED_FRAMES]),
-            attempt: Box::new([(0, 0); LISTED_FRAMES]),
-            depth: 0,
-            version: 0,
+            spare: Box::new([(0, 0); LISTED_FRAMES]),
+            stack: Snapshot { version: 0, is_whole: false, depth: 0, listed: 0 },
             version_in_file: None,
             edition: 0,
             view: DrainView::Absent,
@@ -143,6 +141,8 @@ pub(crate) struct Drain {
     slot_since: u64,
     lanes: Vec<&'static Lane>,
     seen: Vec<Seen>,
+    /// Whose events are written first, while there is not room for all.
+    first_lane: usize,
     names_written: u32,
     /// The slot that last had the queues of devices described, and how many those were.
     queues_described: (u64, u32),
@@ -196,6 +196,7 @@ impl Drain {
             slot_since: now,
             lanes: Vec::new(),
             seen: Vec::new(),
+            first_lane: 0,
             names_written: names_in_file,
             queues_described: (0, 0),
             losses: Vec::new(),
@@ -367,13 +368,10 @@ impl Drain {
             }
             rings += 1;
             seen.track = lane.owner().track;
-            if seen.version_in_file != Some(lane.in_flight.version()) {
-                // A copy that failed may be torn; the last good one stays.
-                let copy = |_| lane.in_flight.snapshot(&mut seen.attempt);
-                if let Some(found) = (0..SNAPSHOT_TRIES).find_map(copy) {
-                    (seen.depth, seen.version) = (found.depth, found.version);
-                    std::mem::swap(&mut seen.frames, &mut seen.attempt);
-                }
+            let as_in_file = seen.version_in_file == Some(lane.in_flight.version());
+            if !(as_in_file && seen.stack.is_whole) {
+                let (frames, spare) = (&mut seen.frames, &mut seen.spare);
+                seen.stack = lane.in_flight.snapshot(SNAPSHOT_TRIES, frames, spare);
             }
             seen.available = lane.consumer().slots();
             fullest = fullest.max(seen.available as u64);
@@ -450,11 +448,15 @@ impl Drain {
 
     /// Step 3. Returns false if there was no room for everything.
     fn write_events(&mut self, now: u64) -> bool {
-        for index in 0..self.lanes.len() {
+        let lanes = self.lanes.len();
+        let first = self.first_lane;
+        for index in (0..lanes).map(|turn| (first + turn) % lanes) {
             let stored = self.write_events_of(index, now);
             #[cfg(feature = "exporters")]
             self.feed_exporters(index);
             if !stored {
+                // Else those behind a lane that takes all the room would never have a turn.
+                self.first_lane = index + 1;
                 return false;
             }
         }
@@ -507,8 +509,8 @@ impl Drain {
     fn feed_exporters(&mut self, index: usize) {
         let (lane, seen) = (self.lanes[index], &self.seen[index]);
         if seen.view != DrainView::Absent {
-            let listed = (seen.depth as usize).min(LISTED_FRAMES);
-            self.feed.send(&self.shared.handlers, lane.owner(), &seen.frames[..listed]);
+            let open = &seen.frames[..seen.stack.listed as usize];
+            self.feed.send(&self.shared.handlers, lane.owner(), open);
         }
     }
 
@@ -550,7 +552,7 @@ impl Drain {
                 seen.skipped = [0; 8];
                 seen.told = [0; 8];
                 seen.described_in = 0;
-                seen.depth = 0;
+                (seen.stack.depth, seen.stack.listed) = (0, 0);
                 lane.ownership.recycle();
             }
         }

@@ -30,15 +30,15 @@ impl Drain {
                 }
                 continue;
             }
-            if seen.version_in_file == Some(seen.version) {
+            if seen.stack.is_whole && seen.version_in_file == Some(seen.stack.version) {
                 continue;
             }
             self.spans.clear();
             self.spans.extend(stack(seen, seen.track));
             seen.edition += 1;
-            let (entry, track, depth) = (lane.index as usize, seen.track, seen.depth);
+            let (entry, track, depth) = (lane.index as usize, seen.track, seen.stack.depth);
             self.file.write_in_flight(entry, seen.edition, now, track, depth, &self.spans);
-            seen.version_in_file = Some(seen.version);
+            seen.version_in_file = Some(seen.stack.version);
         }
         self.write_async_spans(now);
     }
@@ -88,6 +88,6 @@ impl Drain {
 }
 
 fn stack(seen: &Seen, track: u32) -> impl Iterator<Item = OpenSpan> {
-    let frames = seen.frames.iter().take(seen.depth as usize);
+    let frames = seen.frames.iter().take(seen.stack.listed as usize);
     frames.map(move |&(start, name)| OpenSpan { start, id: 0, name, track })
 }

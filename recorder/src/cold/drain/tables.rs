@@ -49,7 +49,7 @@ impl Drain {
             let seen = &self.seen[index];
             // A flight recorder overwrites what it has said; of those that may be
             // stuck in a span it says it again in every chunk.
-            let known = seen.described_in != 0 && (keeps_all || seen.depth == 0);
+            let known = seen.described_in != 0 && (keeps_all || seen.stack.depth == 0);
             if seen.view != DrainView::Absent && !known && !self.describe_track(index, now, WIDEST)
             {
                 return false;

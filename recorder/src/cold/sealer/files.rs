@@ -45,10 +45,8 @@ impl Sealer {
         let created = TraceFile::create(&path, header).and_then(|file| {
             let file = Arc::new(file);
             let mut log = Log::new(Arc::clone(&file));
-            let begun = self.begin(&mut log).inspect_err(|_| {
-                let _ = fs::remove_file(&path);
-            });
-            let names_in_file = begun.map_err(Error::io(&path, "write"))?;
+            let names_in_file = self.begin(&mut log).map_err(Error::io(&path, "write"))?;
+            file.put_in_place()?;
             Ok((log, NextFile { file, names_in_file }))
         });
         match created {

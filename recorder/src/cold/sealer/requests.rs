@@ -1,13 +1,21 @@
 //! What people ask of a running recorder: dumps, and commands in the control file.
 
-use std::{fs, io, path::PathBuf, sync::atomic::Ordering, time::Duration};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    str::Utf8Error,
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use super::Sealer;
 use crate::{
     cold::{
         flight_recorder::Dump,
+        place::with_suffix,
         shared::{DumpReason, lock},
-        trace_file::with_suffix,
     },
     error::Error,
     hot::{call_site, clock, names},
@@ -19,9 +27,11 @@ use crate::{
 impl Sealer {
     pub(super) fn read_control_file(&mut self) {
         let path = with_suffix(&self.shared.config.path, ".control");
-        let Ok(text) = fs::read_to_string(&path) else { return };
-        // Whoever writes it may not have come to the end of a line yet.
-        if !text.ends_with('\n') {
+        let Ok(bytes) = read_regular(&path) else { return };
+        // Whoever writes it may not have come to the end of a line yet, or of a character;
+        // what cannot become text any more is not waited for.
+        let is_text = |error: Utf8Error| error.error_len().is_none();
+        if bytes.last() != Some(&b'\n') && str::from_utf8(&bytes).map_or_else(is_text, |_| true) {
             return;
         }
         // Removed first: commands that cannot be carried out must not be tried for ever.
@@ -29,9 +39,17 @@ impl Sealer {
             return self.shared.note(Problem::ControlFile(error.to_string()));
         }
         let mut rejected = String::new();
-        for line in
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
-        {
+        for line in bytes.split(|&byte| byte == b'\n') {
+            let Ok(line) = str::from_utf8(line) else {
+                let why = "not UTF-8";
+                rejected.push_str(&format!("{}: {why}\n", String::from_utf8_lossy(line).trim()));
+                self.shared.note(Problem::ControlFile(why.to_owned()));
+                continue;
+            };
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
             if line == "dump" {
                 lock(&self.shared.dump_requests).push((DumpReason::ControlFile, None));
                 continue;
@@ -166,6 +184,7 @@ impl Sealer {
             vitals,
             reason,
             metadata: &self.metadata,
+            rules: &call_site::rules().to_string(),
             names: &names,
             open_chunk,
             since: clock::ticks().saturating_sub(self.shared.ticks(window)),
@@ -174,6 +193,18 @@ impl Sealer {
         }
         .write()
     }
+}
+
+/// What is in a file, if it is one: to open or read a FIFO would be to wait for whoever
+/// writes to it, and a device may have no end.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn name_of(id: u32) -> String {
