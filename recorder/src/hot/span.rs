@@ -304,8 +304,7 @@ pub(crate) fn count_skip(cause: SkipCause) {
 #[derive(Debug)]
 pub struct SpanWith<'a, const N: usize> {
     span: Span,
-    /// None if nothing is recorded: then neither keys nor values are touched.
-    fields: Option<[(u32, Value<'a>); N]>,
+    fields: [(u32, Value<'a>); N],
 }
 
 impl<'a, const N: usize> SpanWith<'a, N> {
@@ -329,7 +328,9 @@ impl<'a, const N: usize> SpanWith<'a, N> {
 
     #[inline(always)]
     fn new(span: Span, site: &'static CallSite, values: [Value<'a>; N]) -> Self {
-        let fields = span.is_recording().then(|| keyed(site, values));
+        // Not looked up for a span that is not recorded, which has no use for them.
+        let fields =
+            if span.is_recording() { keyed(site, values) } else { values.map(|value| (0, value)) };
         Self { span, fields }
     }
 }
@@ -363,9 +364,7 @@ impl<const N: usize> std::ops::DerefMut for SpanWith<'_, N> {
 impl<const N: usize> Drop for SpanWith<'_, N> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(fields) = &self.fields {
-            self.span.close_wide(fields, &[]);
-        }
+        self.span.close_wide(&self.fields, &[]);
     }
 }
 
