@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)] // the guard's pointer to its thread's lane
 
-use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Value};
+use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Value, slots_needed};
 
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF},
@@ -98,7 +98,7 @@ fn end_slice_closer(
     let record: Record = bytemuck::cast(words);
     let ticks = (record.value as i64).max(0) as u64;
     if lane.track() != record.track {
-        UNATTACHED.lose(LostCause::ThreadExit);
+        UNATTACHED.lose(LostCause::ThreadExit, slots_needed(fields, links));
         return ticks;
     }
     if (0..span.site.at_least() as i64).contains(&(record.value as i64)) {

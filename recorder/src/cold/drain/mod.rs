@@ -48,7 +48,7 @@ use crate::{
         lane::Lane,
         names::Entry,
         ownership::DrainView,
-        ring_pool::{self, UNATTACHED},
+        ring_pool::{self, UNATTACHED, UnattachedCounts},
     },
     last_words,
 };
@@ -151,7 +151,9 @@ pub(crate) struct Drain {
     started: u64,
     pairs_taken: usize,
     next_pair: u64,
-    unattached: ([u64; 8], [u64; 8]),
+    /// Counts before this recording, and those that are already in the vitals.
+    unattached_before: UnattachedCounts,
+    unattached: UnattachedCounts,
     unattached_changes: u64,
     /// Texts that had stayed cut before this recording.
     cut_before: u64,
@@ -177,10 +179,7 @@ impl Drain {
         let now = clock::ticks();
         crate::long_texts::prepare();
         let unattached_changes = UNATTACHED.changes();
-        let unattached = (
-            std::array::from_fn(|i| UNATTACHED.lost[i].load(Ordering::Relaxed)),
-            std::array::from_fn(|i| UNATTACHED.skipped[i].load(Ordering::Relaxed)),
-        );
+        let unattached = UNATTACHED.counts();
         let mut drain = Self {
             shared,
             file,
@@ -198,6 +197,7 @@ impl Drain {
             started: now,
             pairs_taken: 0,
             next_pair: now,
+            unattached_before: unattached,
             unattached,
             unattached_changes,
             cut_before: crate::long_texts::stayed_cut(),
