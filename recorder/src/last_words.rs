@@ -60,8 +60,58 @@ static FILES: [OpenFile; 4] = [const { OpenFile::new() }; 4];
 static OWN_THREADS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// What is done with a signal after us, by its number.
 static PREVIOUS: [AtomicPtr<Previous>; 65] = [const { AtomicPtr::new(ptr::null_mut()) }; 65];
-/// The thread that passes a signal on, and how far down it has come.
-static PASSING: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
+/// Threads that pass a signal on. More than that at once are not told apart.
+static PASSING: [Passing; 16] = [const { Passing::new() }; 16];
+
+/// A signal that is being passed on. Its thread alone touches it, once it has the place.
+struct Passing {
+    /// 0 if the place is free.
+    thread: AtomicUsize,
+    signal: AtomicI32,
+    /// How far down the handlers before us it has come, and where on the stack that was.
+    depth: AtomicUsize,
+    frame: AtomicUsize,
+}
+
+impl Passing {
+    const fn new() -> Self {
+        Self {
+            thread: AtomicUsize::new(0),
+            signal: AtomicI32::new(0),
+            depth: AtomicUsize::new(0),
+            frame: AtomicUsize::new(0),
+        }
+    }
+
+    /// The place of this signal on this thread, and how far down it is to go next.
+    fn enter(thread: usize, signal: i32, frame: usize) -> Option<(&'static Self, usize)> {
+        let is_ours =
+            |it: &&Self| it.thread.load(Relaxed) == thread && it.signal.load(Relaxed) == signal;
+        let claim = |it: &&Self| it.thread.compare_exchange(0, thread, Relaxed, Relaxed).is_ok();
+        let known = PASSING.iter().find(is_ours);
+        let place = known.or_else(|| PASSING.iter().find(claim))?;
+        // A handler that we have called and that calls us is further along the stack. One
+        // that is not has jumped out of its handler, and this is another signal.
+        let is_within = known.is_some() && frame < place.frame.load(Relaxed);
+        let down = if is_within { place.depth.load(Relaxed) + 1 } else { 0 };
+        place.signal.store(signal, Relaxed);
+        place.depth.store(down, Relaxed);
+        place.frame.store(frame, Relaxed);
+        Some((place, down))
+    }
+
+    /// Done with what was entered at this depth.
+    fn leave(&self, down: usize, frame: usize) {
+        if down > 0 {
+            self.depth.store(down - 1, Relaxed);
+            // Anything but below the frame of whoever called; that one calls again from there.
+            self.frame.store(frame.saturating_add(1), Relaxed);
+        } else {
+            self.signal.store(0, Relaxed);
+            self.thread.store(0, Relaxed);
+        }
+    }
+}
 
 /// A handler that we found in place of ours as a recording began. Never freed: a handler
 /// may be about to look at it.
@@ -355,20 +405,18 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
     }
     // One that came after us may call us as the one before it. Then it is passed to who was
     // there before it, not to it again for ever.
-    let (thread, depth) = (&PASSING.0, &PASSING.1);
-    let is_first = thread.load(Relaxed) != thread_id();
-    if is_first {
-        thread.store(thread_id(), Relaxed);
-        depth.store(0, Relaxed);
-    }
-    let down = depth.fetch_add(1, Relaxed);
-    let chain = std::iter::successors(Some(newest), |previous| previous.before);
-    if let Some(previous) = chain.take(down + 1).last() {
+    let frame = (&raw const newest).addr();
+    let passing = Passing::enter(thread_id(), signal, frame);
+    let mut chain = std::iter::successors(Some(newest), |previous| previous.before);
+    let next = match passing {
+        Some((_, down)) => chain.take(down + 1).last(),
+        None => chain.find(|previous| previous.before.is_none()),
+    };
+    if let Some(previous) = next {
         pass_on_to(&previous.action, signal, info, context);
     }
-    depth.fetch_sub(1, Relaxed);
-    if is_first {
-        thread.store(0, Relaxed);
+    if let Some((passing, down)) = passing {
+        passing.leave(down, frame);
     }
 }
 

@@ -4,7 +4,7 @@
 //! Taken by the sealer at an interval and recorded through a lane like anyone
 //! else's, so every trace carries the price of having been recorded.
 
-#![allow(unsafe_code)] // getrusage
+#![allow(unsafe_code)] // plain system calls
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,9 @@ use crate::{cold::shared::Shared, gauge, hot::clock};
 pub(crate) fn take(shared: &Shared, with_peak: bool) {
     if let Some(memory) = memory() {
         gauge!("process.resident_bytes", memory.resident);
-        gauge!("process.anonymous_bytes", memory.anonymous);
+        if let Some(anonymous) = memory.anonymous {
+            gauge!("process.anonymous_bytes", anonymous);
+        }
     }
     let usage = usage();
     gauge!("process.cpu_ns", usage.cpu_ns);
@@ -36,7 +38,8 @@ pub(crate) fn take(shared: &Shared, with_peak: bool) {
 
 struct Memory {
     resident: u64,
-    anonymous: u64,
+    /// If the system tells it apart.
+    anonymous: Option<u64>,
 }
 
 /// From `/proc/self/statm`: resident pages, and how many of them are shared with files.
@@ -48,10 +51,26 @@ fn memory() -> Option<Memory> {
     let (resident, shared) = (pages.next()?, pages.next()?);
     // SAFETY: takes a constant, cannot fail for this one.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-    Some(Memory { resident: resident * page, anonymous: resident.saturating_sub(shared) * page })
+    let anonymous = resident.saturating_sub(shared) * page;
+    Some(Memory { resident: resident * page, anonymous: Some(anonymous) })
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+fn memory() -> Option<Memory> {
+    let mut count = libc::MACH_TASK_BASIC_INFO_COUNT;
+    // SAFETY: a zeroed structure of numbers is valid, and has room for as much as is said.
+    let info = unsafe {
+        let mut info: libc::mach_task_basic_info = std::mem::zeroed();
+        #[allow(deprecated)] // in favour of a crate that would be here for this alone
+        let this = libc::mach_task_self();
+        let into = (&raw mut info).cast();
+        let answer = libc::task_info(this, libc::MACH_TASK_BASIC_INFO, into, &raw mut count);
+        (answer == libc::KERN_SUCCESS).then_some(info)
+    };
+    Some(Memory { resident: info?.resident_size, anonymous: None })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn memory() -> Option<Memory> {
     None
 }

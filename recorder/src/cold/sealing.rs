@@ -11,7 +11,11 @@
 //! end), the sealer does the rest at a stretch. There is one piece of work and one lock around it,
 //! which the drain only tries; so slots are sealed in their order, each once.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
 
 use ringscope_format::{RawContent, SlotSealing};
 
@@ -38,6 +42,17 @@ pub(crate) struct Sealing {
     pub(crate) file: Arc<TraceFile>,
     work: SlotSealing,
     slot: usize,
+}
+
+/// Waits for the other thread's turn to end. One that panicked has left work that cannot be gone
+/// on with; the slot is whole, and begun anew.
+pub(crate) fn lock(sealing: &Mutex<Sealing>) -> MutexGuard<'_, Sealing> {
+    sealing.lock().unwrap_or_else(|poisoned| {
+        sealing.clear_poison();
+        let mut guard = poisoned.into_inner();
+        guard.work.end();
+        guard
+    })
 }
 
 /// A slot that is sealed, but neither written nor free.
@@ -94,7 +109,6 @@ impl Sealing {
     /// The slot that is ready to be written, if there is one.
     pub(crate) fn sealed(&self) -> Option<Sealed<'_>> {
         let (chunk, content) = self.work.complete()?;
-        crate::crash_point("slot-sealed");
         Some(Sealed { chunk, content })
     }
 

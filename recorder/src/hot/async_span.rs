@@ -84,6 +84,7 @@ impl<const N: usize> AsyncSpan<N> {
             }
         };
         let Some(lane) = this_threads_lane() else {
+            span.lose_slots();
             return span;
         };
         span.id = lane.next_span_id();
@@ -93,6 +94,13 @@ impl<const N: usize> AsyncSpan<N> {
         span.listed =
             list(OpenSpanCopy { id: span.id, start: span.start, name, track: span.track });
         span
+    }
+
+    /// No ring was found for it.
+    #[cold]
+    fn lose_slots(&self) {
+        let own = Link { id: u128::from(self.id), track: 0, role: LinkRole::Own };
+        ring_pool::lose_slots(&keyed(self.site, self.values), &[own]);
     }
 
     /// Ends the span here and now; dropping it does the same.
@@ -121,9 +129,8 @@ impl<const N: usize> Drop for AsyncSpan<N> {
         }
         let end = ticks();
         // A recorder that has stopped meanwhile takes nothing more.
-        if self.site.state() != OFF
-            && let Some(lane) = this_threads_lane()
-        {
+        let is_on = self.site.state() != OFF;
+        if is_on && let Some(lane) = this_threads_lane() {
             let record = Record {
                 start: self.start,
                 value: end.wrapping_sub(self.start),
@@ -142,6 +149,8 @@ impl<const N: usize> Drop for AsyncSpan<N> {
             } else {
                 lane.push_wide(record, &keyed(self.site, self.values), &[own]);
             }
+        } else if is_on {
+            self.lose_slots();
         }
         if let Some(place) = self.listed {
             OPEN.close(place);

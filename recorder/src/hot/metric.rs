@@ -9,6 +9,7 @@
 
 use std::{
     cell::Cell,
+    ptr,
     sync::atomic::{AtomicBool, AtomicU32, Ordering, fence},
     time::Duration,
 };
@@ -56,28 +57,55 @@ pub fn is_on(site: &'static CallSite) -> bool {
     site.state() != OFF
 }
 
-/// The calling thread's lane and the name to record under, if anything is to be recorded.
+/// What becomes of an event.
+enum Admission {
+    Admitted(&'static Lane, u32),
+    /// By a rule.
+    Skipped,
+    /// There is no recording.
+    Nothing,
+    /// Counted as lost.
+    NoRing {
+        name: u32,
+    },
+}
+
+/// The calling thread's lane and the name to record under. Null if nothing is to be
+/// recorded, with a name if that is for want of a ring. In two registers.
 #[inline]
-fn admitted(site: &'static CallSite, is_error: bool) -> Option<(&'static Lane, u32)> {
+fn admitted(site: &'static CallSite, is_error: bool) -> (*const Lane, u32) {
     let state = site.state();
     let lane = ring_pool::current();
     if state == OFF {
-        return None;
+        return (ptr::null(), 0);
     }
     if state & LOOK_CLOSER != 0 || lane.is_null() {
         return admitted_closer(site, is_error);
     }
-    // SAFETY: not null, so it points to a lane, and lanes live for ever.
-    Some((unsafe { &*lane }, state))
+    (lane, state)
 }
 
 #[cold]
 #[inline(never)]
-fn admitted_closer(site: &'static CallSite, is_error: bool) -> Option<(&'static Lane, u32)> {
+fn admitted_closer(site: &'static CallSite, is_error: bool) -> (*const Lane, u32) {
     let verdict = if is_error { site.look_closer_at_error() } else { site.look_closer() };
-    // What has no span has no duration that a rule could be about.
-    let Admitted { name, .. } = verdict.counted().ok()?;
-    ring_pool::attach().map(|lane| (lane, name))
+    match admission(verdict) {
+        Admission::Admitted(lane, name) => (lane, name),
+        Admission::NoRing { name } => (ptr::null(), name),
+        Admission::Skipped | Admission::Nothing => (ptr::null(), 0),
+    }
+}
+
+fn admission(verdict: Verdict) -> Admission {
+    match verdict.counted() {
+        // What has no span has no duration that a rule could be about.
+        Ok(Admitted { name, .. }) => {
+            let admitted = |lane| Admission::Admitted(lane, name);
+            ring_pool::attach().map_or(Admission::NoRing { name }, admitted)
+        }
+        Err(Refused::Skipped) => Admission::Skipped,
+        Err(Refused::Unrecorded) => Admission::Nothing,
+    }
 }
 
 /// Puts keys to the values that are there, in front; returns how many.
@@ -99,6 +127,18 @@ fn keyed<'a, const N: usize>(
     (fields, count)
 }
 
+/// Of an event that no ring was found for.
+// In line: values that are handed on to a function would have to be in memory.
+#[inline(always)]
+fn lose_slots<const N: usize>(
+    site: &'static CallSite,
+    values: [Option<Value<'_>>; N],
+    request: u128,
+) {
+    let (fields, count) = keyed(site, values);
+    with_links(request, |links| ring_pool::lose_slots(&fields[..count], links));
+}
+
 #[inline(always)]
 fn with_links<R>(request: u128, then: impl FnOnce(&[Link]) -> R) -> R {
     match request {
@@ -115,7 +155,14 @@ pub fn record_point<const N: usize>(
     value: Value<'_>,
     values: [Option<Value<'_>>; N],
 ) {
-    let Some((lane, name)) = admitted(site, kind == Kind::ERROR) else { return };
+    let (lane, name) = admitted(site, kind == Kind::ERROR);
+    // SAFETY: null, or a lane, and lanes live for ever.
+    let Some(lane) = (unsafe { lane.as_ref() }) else {
+        if name != 0 {
+            lose_slots(site, values, current_request());
+        }
+        return;
+    };
     let (value_type, bits) = value.to_bits();
     let record = Record {
         start: clock::ticks(),
@@ -175,15 +222,6 @@ pub(crate) struct DeviceWork {
 /// In place of its number, what a launch has that a rule skipped: its work is skipped too.
 pub(crate) const SKIPPED: u32 = u32::MAX;
 
-/// What becomes of a launch or of work.
-enum Admission {
-    Admitted(&'static Lane, u32),
-    /// By a rule.
-    Skipped,
-    /// There is no recording, or no ring.
-    Nothing,
-}
-
 /// Whether a launch or work is recorded: a rule is asked once for both.
 #[inline]
 fn admitted_work(work: &DeviceWork) -> Admission {
@@ -206,14 +244,7 @@ fn admitted_work_closer(work: &DeviceWork) -> Admission {
         0 => work.name.look_closer(),
         _ => work.name.look_closer_at_launched(),
     };
-    match verdict.counted() {
-        // A launch has no duration that a rule could be about.
-        Ok(Admitted { name, .. }) => {
-            ring_pool::attach().map_or(Admission::Nothing, |lane| Admission::Admitted(lane, name))
-        }
-        Err(Refused::Skipped) => Admission::Skipped,
-        Err(Refused::Unrecorded) => Admission::Nothing,
-    }
+    admission(verdict)
 }
 
 /// Records work that has ended. `keys` are those of the fields, interned by their own site.
@@ -228,6 +259,10 @@ pub(crate) fn record_work<const N: usize>(
         Admission::Admitted(lane, name) => (lane, name),
         Admission::Skipped => return SKIPPED,
         Admission::Nothing => return work.link,
+        Admission::NoRing { .. } => {
+            lose_slots(keys, values, current_request());
+            return work.link;
+        }
     };
     keys.intern_keys();
     let took = clock::in_ticks(work.took);
@@ -253,7 +288,8 @@ pub(crate) fn record_work<const N: usize>(
 #[cfg(feature = "gpu")]
 #[inline]
 pub(crate) fn admit(site: &'static CallSite) -> Option<u32> {
-    admitted(site, false).map(|(_, name)| name)
+    let (lane, name) = admitted(site, false);
+    (!lane.is_null()).then_some(name)
 }
 
 /// Work that was admitted, with its times in ticks.
@@ -293,7 +329,10 @@ pub(crate) fn record_admitted<const N: usize>(
     let lane = ring_pool::current();
     // SAFETY: a lane that is not null lives for ever.
     let lane = if lane.is_null() { ring_pool::attach() } else { Some(unsafe { &*lane }) };
-    let Some(lane) = lane else { return false };
+    let Some(lane) = lane else {
+        lose_slots(keys, values, work.request);
+        return false;
+    };
     keys.intern_keys();
     let record = Record {
         start: work.start,

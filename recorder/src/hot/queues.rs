@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::hot::ring_pool;
+use crate::hot::{call_site, ring_pool};
 
 /// How many a process can have; the file describes each in every chunk.
 const MOST: usize = 64;
@@ -13,6 +13,8 @@ const MOST: usize = 64;
 const NAME_BYTES: usize = 128;
 
 static QUEUES: Mutex<Vec<&'static DeviceQueue>> = Mutex::new(Vec::new());
+/// What a forked child has for all of them.
+static IN_A_FORK: DeviceQueue = DeviceQueue { name: String::new(), track: 0 };
 /// Length of the list, so that the drain looks without locking.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -30,6 +32,10 @@ impl DeviceQueue {
     /// Takes a lock: call it once and keep the result. The same name gives the
     /// same queue. Past 64 of them, all further ones are the last.
     pub fn named(name: &str) -> &'static DeviceQueue {
+        // Nothing is recorded here, and the lock may be held by a thread that does not exist.
+        if call_site::is_forked() {
+            return &IN_A_FORK;
+        }
         let mut queues = lock();
         let end = (0..=name.len().min(NAME_BYTES)).rev().find(|&at| name.is_char_boundary(at));
         let name = &name[..end.unwrap_or(0)];

@@ -18,7 +18,7 @@ use std::{
     thread::Thread,
 };
 
-use ringscope_format::{LostCause, Record, SkipCause};
+use ringscope_format::{Link, LostCause, Record, SkipCause, Value, slots_needed};
 
 use crate::hot::{
     call_site::unless_reentered,
@@ -69,6 +69,7 @@ static NEXT_TRACK: AtomicU32 = AtomicU32::new(1);
 pub(crate) static UNATTACHED: Unattached = Unattached {
     changes: AtomicU64::new(0),
     lost: [const { AtomicU64::new(0) }; 8],
+    lost_slots: [const { AtomicU64::new(0) }; 8],
     skipped: [const { AtomicU64::new(0) }; 8],
 };
 
@@ -77,14 +78,30 @@ pub(crate) static UNATTACHED: Unattached = Unattached {
 pub(crate) struct Unattached {
     /// Grows with each of the others, after them.
     changes: AtomicU64,
-    pub(crate) lost: [AtomicU64; 8],
-    pub(crate) skipped: [AtomicU64; 8],
+    lost: [AtomicU64; 8],
+    lost_slots: [AtomicU64; 8],
+    skipped: [AtomicU64; 8],
+}
+
+/// What [`UNATTACHED`] has counted since the process began, by cause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnattachedCounts {
+    pub(crate) lost: [u64; 8],
+    pub(crate) lost_slots: [u64; 8],
+    pub(crate) skipped: [u64; 8],
 }
 
 impl Unattached {
+    /// Counts an event and its slots.
     #[cold]
-    pub(crate) fn lose(&self, cause: LostCause) {
+    pub(crate) fn lose(&self, cause: LostCause, slots: usize) {
         self.lost[cause as usize].fetch_add(1, Ordering::Relaxed);
+        self.lose_slots(cause, slots);
+    }
+
+    #[cold]
+    fn lose_slots(&self, cause: LostCause, slots: usize) {
+        self.lost_slots[cause as usize].fetch_add(slots as u64, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
     }
 
@@ -98,6 +115,15 @@ impl Unattached {
     pub(crate) fn changes(&self) -> u64 {
         // Acquire, with the Release above: who sees the change sees what was counted.
         self.changes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn counts(&self) -> UnattachedCounts {
+        let load = |counts: &[AtomicU64; 8]| counts.each_ref().map(|it| it.load(Ordering::Relaxed));
+        UnattachedCounts {
+            lost: load(&self.lost),
+            lost_slots: load(&self.lost_slots),
+            skipped: load(&self.skipped),
+        }
     }
 }
 
@@ -133,15 +159,30 @@ pub(crate) fn current() -> *const Lane {
 }
 
 /// The calling thread's lane, claimed now if it has none. `None`, and the event
-/// counted as lost, if no ring can be had.
+/// counted as lost, if no ring can be had; its slots are for who knows its fields to
+/// count, with [`lose_slots`].
 #[cold]
 pub(crate) fn attach() -> Option<&'static Lane> {
     let lane = attach_as(false);
     if lane.is_none() {
-        let exiting = RETIREMENT.try_with(|_| ()).is_err();
-        UNATTACHED.lose(if exiting { LostCause::ThreadExit } else { LostCause::NoRing });
+        UNATTACHED.lose(why_unattached(), 0);
     }
     lane
+}
+
+/// Counts the slots of an event for which [`attach`] has found no ring.
+#[cold]
+#[inline(never)]
+pub(crate) fn lose_slots(fields: &[(u32, Value<'_>)], links: &[Link]) {
+    let slots = slots_needed(fields, links);
+    if slots > 0 {
+        UNATTACHED.lose_slots(why_unattached(), slots);
+    }
+}
+
+fn why_unattached() -> LostCause {
+    let exiting = RETIREMENT.try_with(|_| ()).is_err();
+    if exiting { LostCause::ThreadExit } else { LostCause::NoRing }
 }
 
 /// Like [`attach`], without counting; `is_recorder` marks the recorder's own thread.

@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)] // the guard's pointer to its thread's lane
 
-use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value};
+use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value, slots_needed};
 
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF},
@@ -22,7 +22,8 @@ const SLICE_NOT_SPAN: u64 = ((Kind::SLICE.0 ^ Kind::SPAN.0) as u64) << 32;
 
 impl Span {
     /// A span that can be opened, in the ordinary case: the site is on, no rule applies, and the
-    /// thread is known and not too deep in spans. Nothing has happened yet.
+    /// thread is known and not too deep in spans. To be opened before anything else is, and not to
+    /// be dropped otherwise; nobody sees it yet.
     #[inline(always)]
     pub(crate) fn prepare(
         lane: &'static Lane,
@@ -110,7 +111,7 @@ fn end_slice_closer(
     let record: Record = bytemuck::cast(words);
     let ticks = (record.value as i64).max(0) as u64;
     if lane.track() != record.track {
-        UNATTACHED.lose(LostCause::ThreadExit);
+        UNATTACHED.lose(LostCause::ThreadExit, slots_needed(fields, links));
         return ticks;
     }
     if (0..span.site.at_least() as i64).contains(&(record.value as i64)) {

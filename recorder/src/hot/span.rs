@@ -9,7 +9,7 @@ use std::{
     sync::atomic::{Ordering::Acquire, fence},
 };
 
-use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value};
+use ringscope_format::{Kind, Link, LostCause, Record, SkipCause, Status, Value, slots_needed};
 
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF},
@@ -44,13 +44,19 @@ impl Span {
     #[doc(hidden)]
     #[inline(always)]
     pub fn enter(site: &'static CallSite) -> Span {
+        Self::enter_or(site, || {})
+    }
+
+    /// The same, and what to do if there is no ring for it.
+    #[inline(always)]
+    fn enter_or(site: &'static CallSite, no_ring: impl FnOnce()) -> Span {
         let name = site.state();
         if name == OFF {
             return Span::inert(site);
         }
         let lane = ring_pool::current();
         if name & LOOK_CLOSER != 0 || lane.is_null() {
-            return Span::open_closer(site);
+            return Span::open_closer(site, no_ring);
         }
         // SAFETY: not null, so it points to a lane, and lanes live for ever.
         Span::open(unsafe { &*lane }, site, name, clock::hardware_ticks)
@@ -60,12 +66,17 @@ impl Span {
     #[doc(hidden)]
     #[inline(always)]
     pub fn enter_in(thread: &ThreadHandle, site: &'static CallSite) -> Span {
+        Self::enter_in_or(thread, site, || {})
+    }
+
+    #[inline(always)]
+    fn enter_in_or(thread: &ThreadHandle, site: &'static CallSite, no_ring: impl FnOnce()) -> Span {
         let name = site.state();
         if name == OFF {
             return Span::inert(site);
         }
         if name & LOOK_CLOSER != 0 || !thread.is_current() {
-            return Span::open_closer(site);
+            return Span::open_closer(site, no_ring);
         }
         Span::open(thread.lane(), site, name, clock::hardware_ticks)
     }
@@ -97,10 +108,15 @@ impl Span {
     }
 
     #[inline(always)]
-    fn open_closer(site: &'static CallSite) -> Span {
+    fn open_closer(site: &'static CallSite, no_ring: impl FnOnce()) -> Span {
         let (lane, name) = look_closer(site);
         // SAFETY: null, or a lane, and lanes live for ever.
-        let Some(lane) = (unsafe { lane.as_ref() }) else { return Span::inert(site) };
+        let Some(lane) = (unsafe { lane.as_ref() }) else {
+            if name != 0 {
+                no_ring();
+            }
+            return Span::inert(site);
+        };
         Span::open(lane, site, name, clock::ticks)
     }
 
@@ -226,7 +242,8 @@ fn take_lane(lane: &mut *const Lane) -> Option<&'static Lane> {
     unsafe { std::mem::take(lane).as_ref() }
 }
 
-/// First use of the site or the thread, or a rule to follow. Null if nothing is to be recorded.
+/// First use of the site or the thread, or a rule to follow. Null if nothing is to be recorded,
+/// with a name if that is for want of a ring.
 ///
 /// Returns what fits into registers: the guard of the ordinary case then never
 /// needs to exist in memory.
@@ -236,7 +253,7 @@ fn look_closer(site: &'static CallSite) -> (*const Lane, u32) {
     const NOTHING: (*const Lane, u32) = (ptr::null(), 0);
     let Ok(Admitted { name, if_long }) = site.look_closer().counted() else { return NOTHING };
     let name = if if_long || !clock::is_hardware() { name | LOOK_CLOSER } else { name };
-    ring_pool::attach().map_or(NOTHING, |lane| (ptr::from_ref(lane), name))
+    (ring_pool::attach().map_or(ptr::null(), ptr::from_ref), name)
 }
 
 /// Opens a span inside of too many others to be listed. Its end needs a closer
@@ -279,7 +296,7 @@ fn close_wide_closer(
     let words = span_words(span.start, end, names, depth, span.status);
     let record: Record = bytemuck::cast(words);
     if lane.track() != record.track {
-        return UNATTACHED.lose(LostCause::ThreadExit);
+        return UNATTACHED.lose(LostCause::ThreadExit, slots_needed(fields, links));
     }
     // A counter that ran backwards makes a negative duration: that is news.
     if (0..span.site.at_least() as i64).contains(&(record.value as i64)) {
@@ -303,7 +320,8 @@ impl<'a, const N: usize> SpanWith<'a, N> {
     #[doc(hidden)]
     #[inline(always)]
     pub fn enter(site: &'static CallSite, values: [Value<'a>; N]) -> Self {
-        Self::new(Span::enter(site), site, values)
+        // `move`, here and below: values that are referred to would have to be in memory.
+        Self::new(Span::enter_or(site, move || lose_slots(site, values)), site, values)
     }
 
     /// For the macros.
@@ -314,7 +332,8 @@ impl<'a, const N: usize> SpanWith<'a, N> {
         site: &'static CallSite,
         values: [Value<'a>; N],
     ) -> Self {
-        Self::new(Span::enter_in(thread, site), site, values)
+        let span = Span::enter_in_or(thread, site, move || lose_slots(site, values));
+        Self::new(span, site, values)
     }
 
     #[inline(always)]
@@ -324,6 +343,13 @@ impl<'a, const N: usize> SpanWith<'a, N> {
             if span.is_recording() { keyed(site, values) } else { values.map(|value| (0, value)) };
         Self { span, fields }
     }
+}
+
+/// Of an event that no ring was found for.
+#[cold]
+#[inline(never)]
+pub(super) fn lose_slots<const N: usize>(site: &'static CallSite, values: [Value<'_>; N]) {
+    ring_pool::lose_slots(&keyed(site, values), &[]);
 }
 
 /// Puts the keys of a site to its values.
@@ -392,8 +418,9 @@ fn record_point_closer<const N: usize>(
     let verdict = if is_error { site.look_closer_at_error() } else { site.look_closer() };
     // A point has no duration, so a rule about durations does not concern it.
     let Ok(Admitted { name, .. }) = verdict.counted() else { return };
-    if let Some(lane) = ring_pool::attach() {
-        push_point(lane, clock::ticks(), site, name, kind, value, values);
+    match ring_pool::attach() {
+        Some(lane) => push_point(lane, clock::ticks(), site, name, kind, value, values),
+        None => lose_slots(site, values),
     }
 }
 

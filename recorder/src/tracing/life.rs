@@ -13,7 +13,7 @@ use super::{
 };
 use crate::hot::{
     async_span,
-    call_site::{CallSite, LOOK_CLOSER, OFF},
+    call_site::{self, CallSite, LOOK_CLOSER, OFF},
     clock,
     lane::Lane,
     names,
@@ -30,6 +30,10 @@ static KEYS: LazyLock<[u32; 4]> = LazyLock::new(|| {
 
 /// Gives the keys their ids, and makes the table of open spans: neither is the hot path's to do.
 pub(super) fn prepare() {
+    // Nothing is recorded in a forked child, where a lock may be held by a thread that is not there.
+    if call_site::is_forked() {
+        return;
+    }
     LazyLock::force(&KEYS);
     LazyLock::force(&async_span::OPEN);
     details::prepare();

@@ -403,6 +403,6 @@ fn lose(cause: LostCause) {
     // SAFETY: null, or a lane, and lanes live for ever.
     match unsafe { ring_pool::current().as_ref() } {
         Some(lane) => lane.lose(cause, 0),
-        None => UNATTACHED.lose(cause),
+        None => UNATTACHED.lose(cause, 0),
     }
 }

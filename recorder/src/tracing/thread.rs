@@ -77,7 +77,7 @@ impl Drop for Retirement {
         for frame in thread.entered() {
             // Nobody can leave these any more.
             if frame.span.is_recording() {
-                UNATTACHED.lose(LostCause::ThreadExit);
+                UNATTACHED.lose(LostCause::ThreadExit, 0);
             }
         }
         let warm = thread.warm.take();

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringscope::{Error, Recorder, event, span, vocabulary::CorrelationId};
+use ringscope::{CallSite, DeviceQueue, Error, Recorder, event, span, vocabulary::CorrelationId};
 
 use crate::{
     child::{Scene, child},
@@ -52,6 +52,30 @@ fn a_forked_child_records_nothing_and_leaves_at_once() {
         });
     });
     is_the_parents_alone(end.run());
+}
+
+#[test]
+fn a_forked_child_waits_for_no_lock_of_a_thread_that_it_does_not_have() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        // Holds the locks about as often as not.
+        std::thread::spawn(|| {
+            for i in 0_u64.. {
+                DeviceQueue::named("GPU 0");
+                let _site = CallSite::named(&format!("name {}", i % 1_000));
+            }
+        });
+        for _ in 0..100 {
+            let status = posix::in_fork(|| {
+                posix::end_after(10);
+                DeviceQueue::named("GPU 1");
+                drop(ringscope::tracing::Subscriber::new());
+            });
+            assert_eq!(status, 0);
+        }
+        drop(recorder);
+    });
+    end.run().succeeded();
 }
 
 #[test]

@@ -94,6 +94,12 @@ pub(crate) fn exit_at_once(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Ends the process by a signal if it is still there after so long.
+pub(crate) fn end_after(seconds: u32) {
+    // SAFETY: takes a number.
+    unsafe { libc::alarm(seconds) };
+}
+
 /// Runs `child` in a fork of this process and returns how that ended.
 pub(crate) fn in_fork(child: impl FnOnce()) -> i32 {
     // SAFETY: what the child may do is what these tests are about.

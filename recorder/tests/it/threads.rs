@@ -7,10 +7,15 @@ use std::{
     time::Duration,
 };
 
-use ringscope::{LostCause, Span, counter, span};
+use ringscope::{
+    LostCause, Span, async_span, counter, event, name, record_metric, span, vocabulary::MetricEvent,
+};
 use ringscope_format::OwnedValue;
 
-use crate::child::{child, wait_until};
+use crate::{
+    child::{child, wait_until},
+    told::Told,
+};
 
 #[test]
 fn ten_thousand_threads_two_hundred_alive_at_once_lose_nothing() {
@@ -128,6 +133,35 @@ fn a_thread_that_gets_no_ring_has_its_events_counted_as_lost() {
     let told = end.run().succeeded().trace();
     told.is_finished_and_adds_up().losses_add_up();
     assert_eq!(told.lost(0, LostCause::NoRing), 40);
+    assert_eq!(told.vitals().lost_slots[LostCause::NoRing as usize], 36);
+}
+
+#[test]
+fn an_event_without_a_ring_loses_as_many_slots_as_it_has_with_one() {
+    fn one_of_each() {
+        drop(span!("span", a = 1_u8, b = 2_u8, c = "text"));
+        event!("event", a = 1_u8, b = 2_u8, c = 3_u8);
+        async_span!("async", a = 1_u8).end();
+        record_metric!(MetricEvent::Allocate { bytes: 1, kind: name!("scratch"), device: 0 });
+    }
+    let end = child(|scene| {
+        let recorder =
+            scene.builder().ring_records(1_024).ring_budget(2 * 32 * 1_024).start().unwrap();
+        one_of_each();
+        thread::spawn(one_of_each).join().unwrap();
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost_to(LostCause::NoRing)), (4, 4));
+        // What one recording lost is not told again by the next.
+        let recorder = scene.builder().path(scene.path("next.trace")).start().unwrap();
+        thread::spawn(one_of_each).join().unwrap();
+        assert_eq!(recorder.finish().unwrap().lost, 0);
+    });
+    let end = end.run().succeeded();
+    let told = end.trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let slots = told.vitals().stored_slots;
+    assert_eq!((slots > 6, told.vitals().lost_slots[LostCause::NoRing as usize]), (true, slots));
+    Told::read(&end.path("next.trace")).is_finished_and_adds_up().losses_add_up();
 }
 
 #[test]
@@ -186,7 +220,7 @@ impl Drop for RecordsAtExit {
     fn drop(&mut self) {
         match self.0 {
             "before us" => drop(span!("before us")),
-            _ => drop(span!("after us")),
+            _ => drop(span!("after us", x = 1_u8)),
         }
     }
 }
@@ -217,6 +251,7 @@ fn spans_recorded_while_a_thread_exits_are_stored_or_counted() {
     let told = end.run().succeeded().trace();
     told.is_finished_and_adds_up().losses_add_up();
     assert_eq!((told.named("while alive").len(), told.named("before us").len()), (10, 10));
+    assert_eq!(told.vitals().lost_slots[LostCause::ThreadExit as usize], 10);
 }
 
 #[test]

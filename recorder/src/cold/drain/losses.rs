@@ -60,17 +60,22 @@ impl Drain {
         if std::mem::replace(&mut self.unattached_changes, changes) == changes {
             return;
         }
+        let (now, zero) = (UNATTACHED.counts(), self.unattached_before);
+        let seen = std::mem::replace(&mut self.unattached, now);
         for cause in 0..8 {
-            let total = UNATTACHED.lost[cause].load(Ordering::Relaxed);
-            let events = total - std::mem::replace(&mut self.unattached.0[cause], total);
-            if events > 0 {
+            let events = now.lost[cause] - seen.lost[cause];
+            let slots = now.lost_slots[cause] - seen.lost_slots[cause];
+            if events > 0 || slots > 0 {
                 self.vitals.lost[cause] += events;
-                note(&mut self.losses, (0, Loss::LOST, cause), [events, 0, total], (from, to));
+                self.vitals.lost_slots[cause] += slots;
+                let total = now.lost[cause] - zero.lost[cause];
+                let what = (0, Loss::LOST, cause);
+                note(&mut self.losses, what, [events, slots, total], (from, to));
             }
-            let total = UNATTACHED.skipped[cause].load(Ordering::Relaxed);
-            let events = total - std::mem::replace(&mut self.unattached.1[cause], total);
+            let events = now.skipped[cause] - seen.skipped[cause];
             if events > 0 {
                 self.vitals.skipped[cause] += events;
+                let total = now.skipped[cause] - zero.skipped[cause];
                 note(&mut self.losses, (0, Loss::SKIPPED, cause), [events, 0, total], (from, to));
             }
         }

@@ -9,7 +9,8 @@
 //! 4. write what was lost;
 //! 5. publish the slot, then the stacks, then the vitals.
 //!
-//! A span that ended between 1 and 3 is in the stack *and* among the events,
+//! What is left of a tick, 50 us at most, goes into [`sealing`](crate::cold::sealing) the
+//! slot that was full before. A span that ended between 1 and 3 is in the stack *and* among the events,
 //! never in neither. It sleeps between ticks: a drain that spins nearly doubles
 //! what a span costs.
 
@@ -49,7 +50,7 @@ use crate::{
         lane::Lane,
         names::Entry,
         ownership::DrainView,
-        ring_pool::{self, UNATTACHED},
+        ring_pool::{self, UNATTACHED, UnattachedCounts},
     },
     last_words,
 };
@@ -153,7 +154,9 @@ pub(crate) struct Drain {
     started: u64,
     pairs_taken: usize,
     next_pair: u64,
-    unattached: ([u64; 8], [u64; 8]),
+    /// Counts before this recording, and those that are already in the vitals.
+    unattached_before: UnattachedCounts,
+    unattached: UnattachedCounts,
     unattached_changes: u64,
     /// Texts that had stayed cut before this recording.
     cut_before: u64,
@@ -184,10 +187,7 @@ impl Drain {
         let now = clock::ticks();
         crate::long_texts::prepare();
         let unattached_changes = UNATTACHED.changes();
-        let unattached = (
-            std::array::from_fn(|i| UNATTACHED.lost[i].load(Ordering::Relaxed)),
-            std::array::from_fn(|i| UNATTACHED.skipped[i].load(Ordering::Relaxed)),
-        );
+        let unattached = UNATTACHED.counts();
         let mut drain = Self {
             shared,
             sealing,
@@ -206,6 +206,7 @@ impl Drain {
             started: now,
             pairs_taken: 0,
             next_pair: now,
+            unattached_before: unattached,
             unattached,
             unattached_changes,
             cut_before: crate::long_texts::stayed_cut(),
@@ -451,12 +452,15 @@ impl Drain {
         let lanes = self.lanes.len();
         let first = self.first_lane;
         for index in (0..lanes).map(|turn| (first + turn) % lanes) {
+            let found = self.seen[index].available;
             let stored = self.write_events_of(index, now);
             #[cfg(feature = "exporters")]
             self.feed_exporters(index);
             if !stored {
-                // Else those behind a lane that takes all the room would never have a turn.
-                self.first_lane = index + 1;
+                // Else those behind lanes that take all the room would never have a turn. One
+                // that got nothing of it comes first.
+                let got_some = self.seen[index].available < found;
+                self.first_lane = index + usize::from(got_some);
                 return false;
             }
         }

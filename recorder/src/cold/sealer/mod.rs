@@ -22,7 +22,7 @@ use crate::{
         drain::{ASYNC_ENTRIES, encode_names},
         flight_recorder::{ChunkFacts, RingArea},
         readings, scheduling,
-        sealing::{Sealed, Sealing},
+        sealing::{self, Sealed, Sealing},
         shared::{DumpReason, Shared, lock},
         trace_file::{Fate, TraceFile},
     },
@@ -174,12 +174,10 @@ impl Sealer {
                 self.write_sealed()
             };
             self.look_round();
-            let wait = match sealed {
-                Ok(()) => LOOK_ROUND.min(self.until_next_reading()).min(self.until_next_dump()),
-                Err(_) => {
-                    self.shared.hurry.store(true, Ordering::Release);
-                    TRY_AGAIN
-                }
+            let failed = sealed.is_err() || self.shared.cannot_write.load(Ordering::Acquire);
+            let wait = match failed {
+                false => LOOK_ROUND.min(self.until_next_reading()).min(self.until_next_dump()),
+                true => TRY_AGAIN,
             };
             thread::park_timeout(wait);
         }
@@ -212,9 +210,9 @@ impl Sealer {
             // Asked before looking: what the drain hands over as it leaves is found below.
             let left = self.next_log.is_some() && lock(&self.shared.left_file).is_some();
             let sealing = Arc::clone(&self.sealing);
-            let mut sealing = lock(&sealing);
+            let mut sealing = sealing::lock(&sealing);
             let ready = sealing.finish().map(|sealed| sealed.is_some());
-            match self.note_failure(ready)? {
+            match ready.inspect_err(|error| self.note_failure(error))? {
                 true => self.write(&mut sealing)?,
                 false if left => self.enter_next_file(&mut sealing),
                 false => return Ok(()),
@@ -227,7 +225,7 @@ impl Sealer {
     /// Writes the slot that the drain has sealed, if it has one ready.
     fn write_sealed(&mut self) -> io::Result<()> {
         let sealing = Arc::clone(&self.sealing);
-        let mut sealing = lock(&sealing);
+        let mut sealing = sealing::lock(&sealing);
         if sealing.sealed().is_some() {
             self.write(&mut sealing)?;
             drop(sealing);
@@ -242,6 +240,7 @@ impl Sealer {
         // Before this chunk makes the file as long again as it should be.
         self.note(self.log.file.shortened(self.log.end));
         let Some(sealed) = sealing.sealed() else { return Ok(()) };
+        crate::crash_point("slot-sealed");
         let stored = if last_words::file_was_truncated() {
             self.shared.note(Problem::FileTruncated);
             Err(io::ErrorKind::UnexpectedEof.into())
@@ -251,17 +250,19 @@ impl Sealer {
             }
             self.store(&sealing.file, &sealed)
         };
-        self.note_failure(stored)?;
+        stored.inspect_err(|error| self.note_failure(error))?;
+        self.shared.cannot_write.store(false, Ordering::Release);
         crate::crash_point("header-written");
         sealing.written();
         crate::crash_point("slot-free");
         Ok(())
     }
 
-    /// Tells the drain and the summary whether chunks can be written.
-    fn note_failure<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        self.shared.cannot_write.store(result.is_err(), Ordering::Release);
-        result.inspect_err(|error| self.shared.note(Problem::CannotWrite(error.to_string())))
+    /// Chunks cannot be written, as the drain and the summary must know. It is tried again.
+    fn note_failure(&self, error: &io::Error) {
+        self.shared.cannot_write.store(true, Ordering::Release);
+        self.shared.hurry.store(true, Ordering::Release);
+        self.shared.note(Problem::CannotWrite(error.to_string()));
     }
 
     fn store(&mut self, file: &TraceFile, sealed: &Sealed<'_>) -> io::Result<()> {
