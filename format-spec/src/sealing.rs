@@ -50,8 +50,8 @@ const PLAIN_TABLE: usize = 256;
 /// Bytes that the encoder keeps for the next chunk.
 const KEPT: usize = 2 << 20;
 
-/// Makes chunks. It keeps its memory from chunk to chunk: about 1.2 MiB for
-/// chunks of 16,384 units.
+/// Makes chunks. It keeps its memory from chunk to chunk: 2 MiB of addresses, of which
+/// pages are taken as chunks need them, and about 0.6 MiB besides for chunks of 16,384 units.
 pub struct ChunkEncoder {
     recording: [u8; 16],
     zstd: CCtx<'static>,

@@ -344,7 +344,8 @@ extern "C" fn on_dump_signal(signal: i32, info: *mut libc::siginfo_t, context: *
     pass_on(signal, info, context);
 }
 
-fn is_own_thread() -> bool {
+/// Whether this is one of the recorder's own two threads.
+pub(crate) fn is_own_thread() -> bool {
     let this = thread_id();
     OWN_THREADS.iter().any(|thread| thread.load(Relaxed) == this)
 }

@@ -218,6 +218,9 @@ impl Drop for GivesUp {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.cannot_write.store(true, Ordering::Release);
+            self.0.sealer_is_gone.store(true, Ordering::Release);
+            // Whoever waits for a dump hears that none will come.
+            lock(&self.0.dump_requests).clear();
         }
     }
 }
@@ -350,10 +353,16 @@ fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBu
     if !last_words::is_recording_process() {
         return Err(Error::GaveUp { path: shared.config.path.clone() });
     }
-    let (tell, answer) = mpsc::channel();
-    lock(&shared.dump_requests).push((reason, Some(tell)));
-    shared.wake_sealer();
     let path = &shared.config.path;
+    let (tell, answer) = mpsc::channel();
+    {
+        let mut requests = lock(&shared.dump_requests);
+        if shared.sealer_is_gone.load(Ordering::Acquire) || last_words::is_own_thread() {
+            return Err(Error::GaveUp { path: path.clone() });
+        }
+        requests.push((reason, Some(tell)));
+    }
+    shared.wake_sealer();
     let answered = answer.recv_timeout(at_most).map_err(|error| match error {
         mpsc::RecvTimeoutError::Timeout => Error::DumpLate { path: path.clone(), waited: at_most },
         mpsc::RecvTimeoutError::Disconnected => Error::GaveUp { path: path.clone() },

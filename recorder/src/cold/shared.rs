@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) hurry: AtomicBool,
     /// The sealer cannot write; what is lost now is lost to the file.
     pub(crate) cannot_write: AtomicBool,
+    /// The sealer has panicked: nobody answers any more.
+    pub(crate) sealer_is_gone: AtomicBool,
     /// Sequence number of the next chunk.
     pub(crate) next_sequence: AtomicU64,
     pub(crate) next_file: Mutex<Option<NextFile>>,
@@ -112,6 +114,7 @@ impl Shared {
             close_slot: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
             cannot_write: AtomicBool::new(false),
+            sealer_is_gone: AtomicBool::new(false),
             next_sequence: AtomicU64::new(1),
             next_file: Mutex::new(None),
             has_next_file: AtomicBool::new(false),

@@ -149,3 +149,20 @@ fn a_sealer_that_panics_ends_the_recording_and_holds_nobody_up() {
     // What was drained before is in the raw slots.
     assert!(Told::read(&end.path("run.trace")).events.len() > 10_000);
 }
+
+#[test]
+#[cfg(debug_assertions)] // release builds have no such steps
+fn a_flight_recorder_whose_sealer_panics_answers_at_once_that_there_is_no_dump() {
+    let end = child(|scene| {
+        let builder = scene.builder().keep_last(Duration::from_secs(60), 8 << 20);
+        let recorder = builder.start().unwrap();
+        let mut load = Load::new(1);
+        load.record(400_000);
+        let begun = std::time::Instant::now();
+        let error = recorder.dump().unwrap_err();
+        assert!(matches!(error, Error::GaveUp { .. }), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(recorder.finish().is_err());
+    });
+    end.environment("RINGSCOPE_CRASH_AT", "header-written:1:panic").run().succeeded();
+}

@@ -7,9 +7,14 @@
 
 #![cfg(debug_assertions)] // release builds have no such steps
 
-use std::{path::Path, thread, time::Duration};
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use ringscope::{Builder, CallSite, span};
+use ringscope_format::{ChunkInfo, Place};
 
 use crate::{
     child::{End, Scene, child},
@@ -83,6 +88,31 @@ fn is_complete(end: End, at: &str) {
             |told: &Told| told.open().get(name).is_some_and(|(_, spans)| spans[0] == "whole");
         assert!(flushed == 0 || files.iter().any(is_open), "{at}: {name} was inside of a span");
     }
+}
+
+/// The sealer looks by itself only once a second, and is called only for eight of them.
+#[test]
+fn slots_are_in_the_log_soon_after_they_are_full_without_anybody_asking() {
+    let end = child(|scene| {
+        let (begun, recorder) = (Instant::now(), scene.builder().readings(None).start().unwrap());
+        let mut load = Load::new(1);
+        // Three slots and a bit, in pieces that leave every ring nearly empty.
+        for _ in 0..12 {
+            load.record(500);
+            thread::sleep(Duration::from_millis(2));
+        }
+        let sealed = || {
+            let told = Told::read(&scene.trace());
+            let is_sealed = |chunk: &&ChunkInfo| matches!(chunk.place, Place::Sealed { .. });
+            told.trace.chunks().iter().filter(is_sealed).any(|chunk| chunk.events > 0)
+        };
+        while !sealed() {
+            assert!(begun.elapsed() < Duration::from_millis(900), "nothing is sealed");
+            thread::sleep(Duration::from_millis(5));
+        }
+        drop(recorder);
+    });
+    end.run().succeeded();
 }
 
 #[test]

@@ -247,6 +247,8 @@ fn a_fifo_in_the_place_of_the_control_file_keeps_nobody_waiting() {
     let child = child(|scene| {
         let recorder = start(scene, "*=on");
         drop(span!("step"));
+        // It looks for commands once a second.
+        thread::sleep(Duration::from_millis(1_300));
         assert_eq!(recorder.finish().unwrap().stored, 1);
     });
     posix::make_fifo(&child.path("run.trace.control"));
