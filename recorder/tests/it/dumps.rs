@@ -234,8 +234,9 @@ fn a_slow_span_writes_one_dump_with_what_followed_and_then_holds_off() {
     let end = end.run().succeeded();
     let told = Told::read(&end.path("run.dump-1-slow-span.trace"));
     let reason = &told.trace.metadata()["dump.reason"];
-    assert!(reason.starts_with("slow span: request took 4"), "{reason}");
-    assert!(reason.ends_with(" ms"), "{reason}");
+    // A sleep on a busy machine may be much longer than it should.
+    let took = reason.strip_prefix("slow span: request took ").unwrap().strip_suffix(" ms");
+    assert!(took.unwrap().parse::<f64>().unwrap() >= 40.0, "{reason}");
     assert_eq!((told.named("request").len(), told.named("what followed").len()), (101, 1));
     assert_eq!(told.named("later").len(), 0);
     assert!(covers(&told) > 0.0);

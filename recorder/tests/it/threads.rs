@@ -48,8 +48,9 @@ fn ten_thousand_threads_two_hundred_alive_at_once_lose_nothing() {
         Some(OwnedValue::U64(rings)) => rings,
         ref other => panic!("{other:?}"),
     });
-    // Those alive, those whose rings are not drained yet, and the recorder's own.
-    assert!(most.max().unwrap() <= 2 * ALIVE as u64 + 1);
+    // Those alive, those of a few rounds whose rings are not drained yet, and the recorder's own.
+    let most = most.max().unwrap();
+    assert!(most <= 5 * ALIVE as u64 + 1, "{most} rings");
     let mut tracks: Vec<u32> = told.named("thread").iter().map(|event| event.track).collect();
     tracks.sort_unstable();
     tracks.dedup();
