@@ -224,7 +224,7 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
         lines.push(format!("  NO TIME of device work: {}", in_words(untimed)));
     }
     let own_cost = OwnCost::of(loaded);
-    lines.extend(own_cost.map(|cost| format!("  {}", cost.in_words(loaded.length_ns()))));
+    lines.extend(own_cost.map(|cost| format!("  {}", cost.in_words())));
     let mut value = about::one_trace_json(loaded);
     if let (Some(object), Some(cost)) = (value.as_object_mut(), own_cost) {
         object.insert("own_cost".to_owned(), cost.json());

@@ -8,7 +8,12 @@ use crate::load::Loaded;
 
 /// CPU time of the recorder's own threads, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct OwnCost(f64);
+pub(super) struct OwnCost {
+    cpu_ns: f64,
+    /// From the start of the recording to the reading: a dump or a part of a trace may show
+    /// less than that.
+    within_ns: f64,
+}
 
 const DRAIN: &str = "recorder.drain_cpu_ns";
 const SEALER: &str = "recorder.sealer_cpu_ns";
@@ -23,7 +28,7 @@ impl OwnCost {
         if ids[0].is_none() || ids[1].is_none() {
             return None;
         }
-        let mut found = [None; 2];
+        let (mut found, mut last) = ([None; 2], 0);
         let mut batch = Batch::default();
         let is_gauge = |kind: &u8| Kind(*kind) == Kind::GAUGE;
         for chunk in loaded.trace.chunks().iter().rev() {
@@ -34,13 +39,15 @@ impl OwnCost {
             if !decode(Columns::KIND, &mut batch) || !batch.kind.iter().any(is_gauge) {
                 continue;
             }
-            if !decode(Columns::KIND | Columns::NAME | Columns::VALUE, &mut batch) {
+            let columns = Columns::KIND | Columns::NAME | Columns::VALUE | Columns::START;
+            if !decode(columns, &mut batch) {
                 continue;
             }
             for at in (0..batch.events).rev().filter(|&at| is_gauge(&batch.kind[at])) {
                 for (reading, id) in found.iter_mut().zip(ids) {
                     if Some(batch.name[at]) == id {
                         reading.get_or_insert(batch.value[at]);
+                        last = last.max(batch.start[at]);
                     }
                 }
             }
@@ -48,21 +55,26 @@ impl OwnCost {
                 break;
             }
         }
-        Some(Self(found[0]? as f64 + found[1]? as f64))
+        let begun = loaded.trace.header().created_tick;
+        Some(Self {
+            cpu_ns: found[0]? as f64 + found[1]? as f64,
+            within_ns: loaded.trace.clock().ns(last.saturating_sub(begun)),
+        })
     }
 
     /// In a sentence.
-    pub(super) fn in_words(self, length_ns: f64) -> String {
-        let mut text =
-            format!("the recorder's own threads took {} of CPU time", about::in_words(self.0));
-        if length_ns > 0.0 {
-            text.push_str(&format!(", {:.2} % of a core", 100.0 * self.0 / length_ns));
+    pub(super) fn in_words(self) -> String {
+        let cpu = about::in_words(self.cpu_ns);
+        let mut text = format!("the recorder's own threads took {cpu} of CPU time");
+        if self.within_ns > 0.0 {
+            let share = 100.0 * self.cpu_ns / self.within_ns;
+            text.push_str(&format!(", {share:.2} % of a core"));
         }
         text
     }
 
     /// For machines.
     pub(super) fn json(self) -> serde_json::Value {
-        serde_json::json!({ "recorder_cpu_ns": self.0 })
+        serde_json::json!({ "recorder_cpu_ns": self.cpu_ns })
     }
 }

@@ -2,7 +2,13 @@
 
 use tempfile::tempdir;
 
-use crate::{analyze::analyze, making};
+use ringscope_format::{Kind, Status};
+
+use crate::{
+    analyze::analyze,
+    made::{MS, Made},
+    making,
+};
 
 #[cfg(feature = "sql")] // without it there is no section about errors
 #[test]
@@ -124,4 +130,17 @@ fn a_whole_file_checks_out() {
     assert!(check.ends_with("  verdict    whole\n"), "{check}");
     let info = analyze(dir.path(), &["info", "run.trace"]).clean();
     assert!(info.contains("events     5 over 21.50 ms, 1 chunks, 3 names, 1 tracks"), "{info}");
+}
+
+#[test]
+fn what_recording_took_is_of_the_time_since_it_began_also_in_a_dump_of_its_end() {
+    let mut made = Made::new();
+    let begun = making::header().created_tick;
+    // A tenth of a second, in the second since the recording began.
+    made.span("step", begun + 900 * MS, 50 * MS, Status::OK, &[]);
+    made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", begun + 1_000 * MS, 6 * MS);
+    made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", begun + 1_000 * MS, 4 * MS);
+    let report = made.finish().output(&["report"]);
+    let wanted = "the recorder's own threads took 10.00 ms of CPU time, 1.00 % of a core";
+    assert!(report.contains(wanted), "{report}");
 }

@@ -84,8 +84,8 @@ impl Settings {
 
     /// Whether anything is to be recorded at all.
     fn asks_to_record(&self) -> bool {
-        let asked = self.trace.is_some() || self.console == Some(true) || self.jsonl.is_some();
-        asked && self.level != Some(Level::Off)
+        let exports = self.console == Some(true) || self.jsonl.is_some() || self.slow.is_some();
+        (self.trace.is_some() || exports) && self.level != Some(Level::Off)
     }
 
     fn apply(self, mut builder: Builder) -> Builder {
@@ -159,9 +159,9 @@ impl Builder {
 /// ```
 ///
 /// A recording is asked for by `RINGSCOPE_TRACE`, or by an exporter
-/// (`RINGSCOPE_CONSOLE`, `RINGSCOPE_JSONL`), which then has the trace written to the
-/// current directory, under the program's name. What cannot be
-/// started is a warning on standard error and `None`; the program goes on.
+/// (`RINGSCOPE_CONSOLE`, `RINGSCOPE_JSONL`, `RINGSCOPE_SLOW_MS`), which then has the trace written
+/// to the current directory, under the program's name, and says so on standard error. What cannot
+/// be started is a warning there and `None`; the program goes on.
 #[must_use = "a recording ends when its recorder is dropped; bind it: `let _recorder = ...`"]
 pub fn init_from_env() -> Option<Recorder> {
     let settings = Settings::read(&mut warn);
@@ -169,8 +169,16 @@ pub fn init_from_env() -> Option<Recorder> {
         return None;
     }
     without_what_is_missing(&settings);
+    let names_file = settings.trace.is_some();
     match settings.apply(Builder::default()).start() {
-        Ok(recorder) => Some(recorder),
+        Ok(recorder) => {
+            // Nobody has asked for a file, and one that is there is replaced.
+            if !names_file {
+                let path = recorder.path().display();
+                warn(format!("recording to {path}; RINGSCOPE_TRACE says where instead"));
+            }
+            Some(recorder)
+        }
         Err(error) => {
             warn(format!("not recording: {error}"));
             None

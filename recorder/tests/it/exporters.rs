@@ -393,6 +393,18 @@ fn slow_spans_are_warned_of_also_without_a_console() {
 }
 
 #[test]
+fn a_warning_of_slow_spans_is_all_that_need_be_asked_for_and_the_file_is_named() {
+    let end = child(|scene: &Scene| program(scene)).environment("RINGSCOPE_SLOW_MS", "1");
+    let end = end.run().succeeded();
+    let lines: Vec<&str> = end.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", end.stderr);
+    assert!(lines[0].starts_with("ringscope: recording to "), "{}", lines[0]);
+    assert!(lines[0].ends_with("; RINGSCOPE_TRACE says where instead"), "{}", lines[0]);
+    assert!(lines[1].contains(" slow: outer "), "{}", lines[1]);
+    assert_eq!(end.files(".trace").len(), 1);
+}
+
+#[test]
 fn json_lines_that_cannot_be_written_are_a_warning_and_the_recording_goes_on() {
     let end = child(|scene: &Scene| program(scene))
         .environment("RINGSCOPE_TRACE", "run.trace")
