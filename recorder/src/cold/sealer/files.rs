@@ -12,11 +12,11 @@ use super::{Log, Sealer};
 use crate::{
     cold::{
         drain::Remains,
-        flight_recorder::numbered,
         shared::{NextFile, lock},
         trace_file::{Fate, TraceFile},
     },
     error::Error,
+    file_names::numbered,
     hot::clock,
     last_words,
     summary::Problem,
