@@ -76,6 +76,8 @@ pub mod vocabulary;
 mod atomics;
 #[cfg(not(feature = "off"))]
 mod cold;
+#[cfg(any(not(feature = "off"), feature = "exporters"))]
+mod file_names;
 #[cfg(not(feature = "off"))]
 mod hot;
 #[cfg(not(feature = "off"))]

@@ -18,7 +18,10 @@ use ringscope_format::{
     VITALS_OFFSET, Vitals, write_twin,
 };
 
-use crate::cold::{place::with_suffix, shared::DumpReason, trace_file::TraceFile};
+use crate::{
+    cold::{shared::DumpReason, trace_file::TraceFile},
+    file_names::{numbered, with_suffix},
+};
 
 /// A chunk in the ring area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,18 +243,6 @@ fn dump_path(trace: &Path, number: u32, reason: &DumpReason) -> PathBuf {
     numbered(trace, &format!("dump-{number}-{why}"))
 }
 
-/// `dir/name.trace` becomes `dir/name.TAG.trace`.
-pub(crate) fn numbered(path: &Path, tag: &str) -> PathBuf {
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(tag);
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,11 +307,5 @@ mod tests {
         invalidate(&mut area, 0).unwrap();
         assert_eq!(done, [1_000, 1_040, 1_080, 1_200]);
         assert!(area.to_invalidate.is_empty());
-    }
-
-    #[test]
-    fn numbered_files_keep_their_extension() {
-        assert_eq!(numbered(Path::new("a/run.trace"), "1"), Path::new("a/run.1.trace"));
-        assert_eq!(numbered(Path::new("run"), "dump-1-panic"), Path::new("run.dump-1-panic"));
     }
 }

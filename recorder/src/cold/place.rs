@@ -26,7 +26,7 @@ use std::{
 
 use ringscope_format::looks_like_a_trace;
 
-use crate::Error;
+use crate::{Error, file_names::with_suffix};
 
 /// The place of a file that is being made. Dropped before the file is
 /// [put there](Self::put), it takes what was made away.
@@ -99,13 +99,6 @@ impl Drop for Place {
             let _ = fs::remove_file(&self.beside);
         }
     }
-}
-
-/// A path with something behind its whole name.
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 /// What is at the path, locked, if it may be replaced; refuses anything that may not.

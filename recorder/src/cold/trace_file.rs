@@ -34,11 +34,8 @@ use ringscope_format::{
 
 use crate::{
     Error,
-    cold::{
-        disk_space,
-        place::{Place, with_suffix},
-        slot_states::SlotStates,
-    },
+    cold::{disk_space, place::Place, slot_states::SlotStates},
+    file_names::with_suffix,
     last_words,
 };
 

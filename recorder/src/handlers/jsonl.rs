@@ -9,6 +9,7 @@ use std::{
 use ringscope_format::{Kind, Status};
 
 use super::{Event, ExportError, Field, MetricExporter};
+use crate::file_names::numbered;
 
 /// Writes one JSON object a line: `at` (UTC), `kind`, `name`, `track`, and where
 /// there are any `path`, `dur_ns`, `value`, `status`, `request`, `fields`.
@@ -56,11 +57,11 @@ impl JsonlExporter {
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
         let number = self.number + 1;
-        self.out = BufWriter::with_capacity(1 << 16, open(&numbered(&self.path, number))?);
+        self.out = BufWriter::with_capacity(1 << 16, open(&file_of(&self.path, number))?);
         (self.number, self.written) = (number, 0);
         if let Some(oldest) = number.checked_sub(self.keep) {
             // Somebody may have taken it away already.
-            let _ = fs::remove_file(numbered(&self.path, oldest));
+            let _ = fs::remove_file(file_of(&self.path, oldest));
         }
         Ok(())
     }
@@ -73,17 +74,11 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// `run.jsonl`, `run.1.jsonl`, ...
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    if number == 0 {
-        return path.to_owned();
+fn file_of(path: &Path, number: u32) -> PathBuf {
+    match number {
+        0 => path.to_owned(),
+        number => numbered(path, &number.to_string()),
     }
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{number}"));
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
 }
 
 /// Writes and counts.

@@ -58,6 +58,12 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Names) -> R) -> R {
     result
 }
 
+/// The text as far as its characters fit.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    &text[..end.unwrap_or(0)]
+}
+
 /// How many entries there are.
 pub(crate) fn published() -> u32 {
     PUBLISHED.load(Ordering::Acquire)

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::hot::{call_site, ring_pool};
+use crate::hot::{call_site, names, ring_pool};
 
 /// How many a process can have; the file describes each in every chunk.
 const MOST: usize = 64;
@@ -37,8 +37,7 @@ impl DeviceQueue {
             return &IN_A_FORK;
         }
         let mut queues = lock();
-        let end = (0..=name.len().min(NAME_BYTES)).rev().find(|&at| name.is_char_boundary(at));
-        let name = &name[..end.unwrap_or(0)];
+        let name = names::cut(name, NAME_BYTES);
         if let Some(known) = queues.iter().find(|queue| queue.name == name) {
             return known;
         }

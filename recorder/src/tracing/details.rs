@@ -19,7 +19,7 @@ use ringscope_format::{Link, LinkRole, Value};
 use tracing_core::field::{Field, Visit};
 
 use super::sites::Site;
-use crate::hot::names;
+use crate::hot::names::{self, cut};
 
 /// With these, the links of a task and its own fields, an event has 31 slots at
 /// most: none is ever too wide.
@@ -278,12 +278,6 @@ impl Visit for Visitor<'_> {
         }
         self.details.put_text(self.site.key(field.index()), text.as_str());
     }
-}
-
-/// The text as far as its characters fit.
-pub(super) fn cut(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    &text[..end.unwrap_or(0)]
 }
 
 /// Formats into memory of its own, and fails when that is full: whoever formats

@@ -11,9 +11,10 @@ use ringscope_format::{MAX_LONG_TEXT_BYTES, Value};
 use tracing_core::field::{Field, Visit};
 
 use super::{
-    details::{CutText, Details, MOST_FIELDS, PANICKED, Telling, cut},
+    details::{CutText, Details, MOST_FIELDS, PANICKED, Telling},
     sites::Site,
 };
+use crate::hot::names::cut;
 
 /// One character more than the file takes, so that it is told that the text was cut.
 const LONGEST: usize = MAX_LONG_TEXT_BYTES + 4;

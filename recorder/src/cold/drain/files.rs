@@ -24,7 +24,7 @@ impl Drain {
         self.queues_described = (0, 0);
         self.next_pair = 0;
         for seen in &mut self.seen {
-            (seen.version_in_file, seen.edition, seen.described_in) = (None, 0, 0);
+            (seen.in_file, seen.edition, seen.described_in) = (None, 0, 0);
         }
         self.async_in_file.iter_mut().for_each(Vec::clear);
         self.async_editions = [0; ASYNC_ENTRIES];

@@ -78,11 +78,11 @@ struct Seen {
     skipped: [u64; 8],
     /// Lost events of this track in the table of losses, by the cause given there.
     told: [u64; 8],
-    /// Stack as of this tick, and which version of it the file has.
+    /// Stack as of this tick, and as the file has it.
     frames: Box<[(u64, u32); LISTED_FRAMES]>,
     spare: Box<[(u64, u32); LISTED_FRAMES]>,
     stack: Snapshot,
-    version_in_file: Option<u64>,
+    in_file: Option<Snapshot>,
     edition: u64,
     view: DrainView,
     available: usize,
@@ -101,7 +101,7 @@ impl Seen {
             frames: Box::new([(0, 0); LISTED_FRAMES]),
             spare: Box::new([(0, 0); LISTED_FRAMES]),
             stack: Snapshot { version: 0, is_whole: false, depth: 0, listed: 0 },
-            version_in_file: None,
+            in_file: None,
             edition: 0,
             view: DrainView::Absent,
             available: 0,
@@ -370,8 +370,8 @@ impl Drain {
             }
             rings += 1;
             seen.track = lane.owner().track;
-            let as_in_file = seen.version_in_file == Some(lane.in_flight.version());
-            if !(as_in_file && seen.stack.is_whole) {
+            let version = lane.in_flight.version();
+            if !seen.in_file.is_some_and(|known| known.is_whole && known.version == version) {
                 let (frames, spare) = (&mut seen.frames, &mut seen.spare);
                 seen.stack = lane.in_flight.snapshot(SNAPSHOT_TRIES, frames, spare);
             }

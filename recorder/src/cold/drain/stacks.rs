@@ -7,6 +7,7 @@ use ringscope_format::{LISTED_FRAMES, OpenSpan};
 use super::{ASYNC_ENTRIES, Drain, Seen};
 use crate::hot::{
     async_span::{EVER_USED, OPEN},
+    in_flight::Snapshot,
     ownership::DrainView,
     ring_pool::MAX_LANES,
 };
@@ -17,7 +18,7 @@ impl Drain {
         for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
             let gone = seen.view == DrainView::Absent;
             if gone {
-                if seen.version_in_file.take().is_some() {
+                if seen.in_file.take().is_some() {
                     seen.edition += 1;
                     self.file.write_in_flight(
                         lane.index as usize,
@@ -30,7 +31,8 @@ impl Drain {
                 }
                 continue;
             }
-            if seen.stack.is_whole && seen.version_in_file == Some(seen.stack.version) {
+            let is_same = |known: Snapshot| known.is_whole && known.version == seen.stack.version;
+            if seen.in_file.is_some_and(is_same) {
                 continue;
             }
             self.spans.clear();
@@ -38,7 +40,7 @@ impl Drain {
             seen.edition += 1;
             let (entry, track, depth) = (lane.index as usize, seen.track, seen.stack.depth);
             self.file.write_in_flight(entry, seen.edition, now, track, depth, &self.spans);
-            seen.version_in_file = Some(seen.stack.version);
+            seen.in_file = Some(seen.stack);
         }
         self.write_async_spans(now);
     }

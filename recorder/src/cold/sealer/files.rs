@@ -12,12 +12,12 @@ use super::{Log, Sealer};
 use crate::{
     cold::{
         drain::Remains,
-        flight_recorder::numbered,
         sealing::Sealing,
         shared::{NextFile, lock},
         trace_file::{Fate, TraceFile},
     },
     error::Error,
+    file_names::numbered,
     hot::clock,
     last_words,
     summary::Problem,

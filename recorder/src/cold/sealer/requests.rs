@@ -14,10 +14,10 @@ use super::Sealer;
 use crate::{
     cold::{
         flight_recorder::Dump,
-        place::with_suffix,
         shared::{DumpReason, lock},
     },
     error::Error,
+    file_names::with_suffix,
     hot::{call_site, clock, names},
     last_words,
     rules::Rules,
