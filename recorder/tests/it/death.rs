@@ -350,17 +350,21 @@ fn a_fault_that_the_program_survives_only_pauses_the_recording() {
 
 #[test]
 fn a_kill_in_a_tight_loop_shows_what_the_loop_is_in() {
-    for delay in [5, 20, 40] {
+    for delay in [100, 120, 150] {
         let mut running = child(|scene| {
             // Rings that are always full: what is open does not depend on what is stored.
-            let recorder = scene.builder().ring_records(64).start().unwrap();
-            let _outer = span!("outer");
-            let _second = span!("second");
-            assert!(recorder.flush());
-            scene.say("recording", "");
-            loop {
+            let _recorder = scene.builder().ring_records(64).start().unwrap();
+            let step = || {
                 let _inner = span!("inner");
                 drop(span!("innermost"));
+            };
+            scene.say("recording", "");
+            // From here on the stack never rests, also not when these two are opened.
+            (0..10_000).for_each(|_| step());
+            let _outer = span!("outer");
+            let _second = span!("second");
+            loop {
+                step();
             }
         })
         .start();
