@@ -73,6 +73,7 @@ impl RingArea {
         chunk: &[u8],
         facts: ChunkFacts,
         overwritten: &AtomicU64,
+        pause: impl Fn(),
     ) -> io::Result<()> {
         let length = chunk.len() as u64;
         if length > self.length {
@@ -88,7 +89,7 @@ impl RingArea {
         self.to_invalidate.extend(dropped.iter().map(|old| old.offset));
         self.invalidate(|offset| file.invalidate_chunk(offset))?;
         crate::crash_point("ring-invalidated");
-        file.write_chunk(chunk, offset)?;
+        file.write_chunk(chunk, offset, pause)?;
         self.kept.push_back(Kept {
             offset,
             length,

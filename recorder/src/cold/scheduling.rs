@@ -1,10 +1,24 @@
 //! Hints to the scheduler about the recorder's own threads.
 //!
 //! Hints only: where the system does not take them, nothing else changes.
+//!
+//! Where every core is busy, a thread that wakes up pushes another off its core, and most kernels
+//! let it have its turn. So that a hot thread stands still for tens of microseconds and not for
+//! hundreds, the recorder's threads do whatever takes longer in pieces, and
+//! [let others run](let_others_run) in between.
 
 #![allow(unsafe_code)] // sched_getattr, sched_setattr
 
-use std::time::Duration;
+use std::{thread, time::Duration};
+
+/// The system makes about 50 us more of it.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// Lets go of the core for a moment.
+pub(crate) fn let_others_run() {
+    // Not parked: what wakes this thread is to wake it again when it is done.
+    thread::sleep(PAUSE);
+}
 
 /// Asks for short turns that begin soon after waking (Linux 6.12 and newer:
 /// a shorter slice gives an earlier deadline). Needs no privilege.

@@ -4,8 +4,9 @@
 //! how long the hot thread stands still: the scheduler lets a thread that has just woken up have its
 //! turn, and most kernels look only every few milliseconds whether it was too long. So the
 //! drain, which is awake anyway, does a little of it with every tick: as much of the slot
-//! before as the slot that it fills has come on since, and never for long. What is ready is
-//! written by the sealer, since a disk may be waited for.
+//! before as the slot that it fills has come on since, and never for long: a step or two, then
+//! others have the core. What is ready is written by the sealer, in pieces as well, since a disk
+//! may be waited for.
 //!
 //! Where that is not enough (slots fill up faster, rings as well, somebody waits for a dump or the
 //! end), the sealer does the rest at a stretch. There is one piece of work and one lock around it,
@@ -29,6 +30,11 @@ use crate::{
 /// that is not enough, slots wait, and the sealer comes to help.
 const AT_LEAST: Duration = Duration::from_micros(20);
 const AT_MOST: Duration = Duration::from_micros(50);
+/// What it takes of that at a stretch: one or two steps. Before and after it there is a pause,
+/// in which whoever was pushed off the core goes on.
+const TURN: Duration = Duration::from_micros(12);
+/// So many slots that wait behind the one that is being sealed, and there are no pauses.
+const HURRY: usize = 2;
 /// How far ahead of the slot that is being filled, so that the one before is sealed in time.
 const AHEAD: f32 = 1.2;
 /// More of a slot for every one that waits behind it.
@@ -73,17 +79,31 @@ impl Sealing {
     /// # Errors
     ///
     /// Those that the sealer will meet as well, and report.
-    pub(crate) fn go_on(&mut self, filled: f32, ticks_per_second: u64) -> io::Result<bool> {
+    pub(crate) fn go_on(
+        &mut self,
+        filled: f32,
+        ticks_per_second: u64,
+        pause: impl Fn(),
+    ) -> io::Result<bool> {
         if self.work.complete().is_some() || !self.begin()? {
             return Ok(false);
         }
         let waiting = self.file.full_slots().saturating_sub(1);
         let target = filled * AHEAD + waiting as f32 * CATCHING_UP;
         let ticks = |time| call_site::to_ticks(time, ticks_per_second);
-        let (begin, at_least, at_most) = (clock::ticks(), ticks(AT_LEAST), ticks(AT_MOST));
+        let (turn, at_least, at_most) = (ticks(TURN), ticks(AT_LEAST), ticks(AT_MOST));
+        let mut took = 0;
         loop {
-            self.step()?;
-            let took = clock::ticks().saturating_sub(begin);
+            if waiting < HURRY {
+                pause();
+            }
+            let begin = clock::ticks();
+            let mut this_turn = 0;
+            while this_turn < turn && self.work.progress() < 1.0 {
+                self.step()?;
+                this_turn = clock::ticks().saturating_sub(begin);
+            }
+            took += this_turn;
             let progress = self.work.progress();
             if progress >= 1.0 || took >= at_most || (took >= at_least && progress >= target) {
                 return Ok(progress >= 1.0);
@@ -113,9 +133,9 @@ impl Sealing {
     }
 
     /// The chunk is in the file: the drain may have the slot again.
-    pub(crate) fn written(&mut self) {
+    pub(crate) fn written(&mut self, pause: impl Fn()) {
         self.work.end();
-        self.file.free_slot(self.slot);
+        self.file.free_slot(self.slot, pause);
     }
 
     /// Begins with the next full slot, unless one is begun. Returns false if there is none.
@@ -173,7 +193,7 @@ mod tests {
 
     /// Turns of the drain until there is a chunk.
     fn turns(sealing: &mut Sealing, filled: f32) -> usize {
-        1 + std::iter::repeat_with(|| sealing.go_on(filled, HZ).unwrap())
+        1 + std::iter::repeat_with(|| sealing.go_on(filled, HZ, || ()).unwrap())
             .take_while(|ready| !ready)
             .count()
     }
@@ -192,10 +212,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut sealing = Sealing::new(file(&dir, 1)).unwrap();
         turns(&mut sealing, 0.5);
-        assert!(!sealing.go_on(0.0, HZ).unwrap(), "it is said once");
+        assert!(!sealing.go_on(0.0, HZ, || ()).unwrap(), "it is said once");
         assert_eq!(sealing.sealed().unwrap().content.events.len(), SPANS);
-        sealing.written();
-        assert!(sealing.sealed().is_none() && !sealing.go_on(1.0, HZ).unwrap());
+        sealing.written(|| ());
+        assert!(sealing.sealed().is_none() && !sealing.go_on(1.0, HZ, || ()).unwrap());
     }
 
     #[test]
@@ -203,11 +223,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut sealing = Sealing::new(file(&dir, 3)).unwrap();
         for sequence in 1..=3 {
-            sealing.go_on(0.0, HZ).unwrap();
+            sealing.go_on(0.0, HZ, || ()).unwrap();
             let sealed = sealing.finish().unwrap().unwrap();
             assert_eq!(sealed.content.sequence, sequence);
             assert_eq!(sealed.content.events.len(), SPANS);
-            sealing.written();
+            sealing.written(|| ());
         }
         assert!(sealing.finish().unwrap().is_none());
     }

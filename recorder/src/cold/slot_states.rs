@@ -13,6 +13,10 @@ const FULL: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct SlotStates {
     slots: Box<[Slot]>,
+    /// How many were ever handed over, which the drain counts, and how many of those were freed,
+    /// which sealing counts. Only to see at a glance that there is nothing to do.
+    handed_over: AtomicU64,
+    freed: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -26,7 +30,8 @@ impl SlotStates {
     /// So many slots, all free.
     pub(crate) fn new(slots: u32) -> Self {
         let slot = |_| Slot { state: AtomicU8::new(FREE), sequence: AtomicU64::new(0) };
-        Self { slots: (0..slots).map(slot).collect() }
+        let none = || AtomicU64::new(0);
+        Self { slots: (0..slots).map(slot).collect(), handed_over: none(), freed: none() }
     }
 
     /// Drain only: takes the first free slot, which gets a sequence number. A number is taken
@@ -44,10 +49,16 @@ impl SlotStates {
     pub(crate) fn hand_over(&self, index: usize) {
         // Release, with the Acquire in `next_full`: all of it is written.
         self.slots[index].state.store(FULL, Release);
+        // Later than the state: whoever sees the count finds the slot.
+        self.handed_over.store(self.handed_over.load(Relaxed) + 1, Release);
     }
 
     /// Sealing only: the full slot with the lowest sequence number.
     pub(crate) fn next_full(&self) -> Option<usize> {
+        // Acquire, with the Release in `hand_over`.
+        if self.handed_over.load(Acquire) == self.freed.load(Relaxed) {
+            return None; // nearly always, and every tick asks
+        }
         // While the slots are looked at one by one, one that was passed may become full, and
         // then one after it. Whoever sees the later one is full sees the earlier one is too,
         // so the second look finds the first in line.
@@ -65,11 +76,13 @@ impl SlotStates {
     /// Sealing only: gives a full slot back to the drain.
     pub(crate) fn free(&self, index: usize) {
         // Release, with the Acquire in `take`: all of it has been read.
+        self.freed.store(self.freed.load(Relaxed) + 1, Relaxed);
         self.slots[index].state.store(FREE, Release);
     }
 
     /// How many wait to be sealed and written, about.
     pub(crate) fn full(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.state.load(Relaxed) == FULL).count()
+        let freed = self.freed.load(Relaxed);
+        self.handed_over.load(Relaxed).saturating_sub(freed) as usize
     }
 }

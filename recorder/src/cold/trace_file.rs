@@ -39,6 +39,13 @@ use crate::{
     last_words,
 };
 
+/// What is written between two pauses: the system takes about 2 us a
+/// page, and more beside a busy disk.
+const BYTES_AT_ONCE: usize = 8 << 10;
+/// What is made writable between two pauses.
+#[cfg(target_os = "linux")]
+const PAGES_AT_ONCE: usize = 64 << 10;
+
 #[derive(Debug)]
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
@@ -149,14 +156,20 @@ impl TraceFile {
     }
 
     /// Sealing only: gives a sealed slot back to the drain.
-    pub(crate) fn free_slot(&self, index: usize) {
+    pub(crate) fn free_slot(&self, index: usize, pause: impl Fn()) {
         let (offset, length) = self.slot_range(index);
         // SAFETY: the slot is full, so it is whose sealing it is, until the store below.
         mark_free(unsafe { self.part(offset, length) });
         // Written-back pages are write-protected, and the next store to one may
         // have to wait for the disk. That wait is better had here than in the drain.
         #[cfg(target_os = "linux")]
-        let _ = self.map.advise_range(memmap2::Advice::PopulateWrite, offset, length);
+        for from in (0..length).step_by(PAGES_AT_ONCE) {
+            let some = PAGES_AT_ONCE.min(length - from);
+            pause();
+            let _ = self.map.advise_range(memmap2::Advice::PopulateWrite, offset + from, some);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = pause;
         self.slots.free(index);
     }
 
@@ -195,10 +208,20 @@ impl TraceFile {
         unsafe { self.part(layout.in_flight_offset as usize, length) }.fill(0);
     }
 
-    /// Sealer only: writes a chunk, its header last.
-    pub(crate) fn write_chunk(&self, chunk: &[u8], offset: u64) -> io::Result<()> {
+    /// Sealer only: writes a chunk, its header last. Between pieces of it there is a `pause`.
+    pub(crate) fn write_chunk(
+        &self,
+        chunk: &[u8],
+        offset: u64,
+        pause: impl Fn(),
+    ) -> io::Result<()> {
         let (header, rest) = chunk.split_at(CHUNK_HEADER_LENGTH);
-        self.file.write_all_at(rest, offset + header.len() as u64)?;
+        let mut at = offset + header.len() as u64;
+        for piece in rest.chunks(BYTES_AT_ONCE) {
+            self.file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+            pause();
+        }
         crate::crash_point("payload-written");
         self.file.write_all_at(header, offset)
     }
@@ -317,5 +340,66 @@ impl OpenSlot {
         self.writer.mark_full();
         crate::crash_point("slot-full");
         self.file.slots.hand_over(self.index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ringscope_format::{Counter, Layout, Mode};
+
+    use super::*;
+
+    fn file(dir: &tempfile::TempDir) -> TraceFile {
+        let header = FileHeader {
+            recording: [7; 16],
+            file_number: 0,
+            mode: Mode::Full,
+            pid: 1,
+            created_wall_ns: 0,
+            created_tick: 0,
+            counter: Counter::X86Tsc,
+            nominal_hz: 1_000_000_000,
+            layout: Layout::live(1, 3, 16_384, 0),
+        };
+        TraceFile::create(&dir.path().join("trace"), header).unwrap()
+    }
+
+    #[test]
+    fn a_chunk_that_is_written_in_pieces_is_whole_and_has_its_header_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        let at = file.header.layout.log_offset;
+        let chunk: Vec<u8> = (0..3 * BYTES_AT_ONCE).map(|byte| byte as u8 | 1).collect();
+        let pauses = Cell::new(0);
+        let pause = || {
+            let mut header = [0; CHUNK_HEADER_LENGTH];
+            file.read_at(&mut header, at).unwrap();
+            assert_eq!(header, [0; CHUNK_HEADER_LENGTH]);
+            pauses.set(pauses.get() + 1);
+        };
+        file.write_chunk(&chunk, at, pause).unwrap();
+        assert_eq!(pauses.get(), 3);
+        let mut stored = vec![0; chunk.len()];
+        file.read_at(&mut stored, at).unwrap();
+        assert!(stored == chunk);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_slot_is_nobodys_until_all_of_it_can_be_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = Arc::new(file(&dir));
+        let slot = file.take_slot(|| 1).unwrap();
+        let index = slot.index;
+        slot.hand_over();
+        let pauses = Cell::new(0);
+        file.free_slot(index, || {
+            assert_eq!(file.full_slots(), 1);
+            pauses.set(pauses.get() + 1);
+        });
+        assert!(pauses.get() > 1);
+        assert_eq!((file.full_slots(), file.next_full_slot()), (0, None));
     }
 }

@@ -431,8 +431,9 @@ impl Drain {
         }
         let full = self.slot.as_ref().map_or(0.0, |slot| slot.writer.filled());
         // Where the sealer is at it, it needs no help.
-        let went_on =
-            self.sealing.try_lock().map(|mut work| work.go_on(full, self.shared.ticks_per_second));
+        let went_on = self.sealing.try_lock().map(|mut work| {
+            work.go_on(full, self.shared.ticks_per_second, scheduling::let_others_run)
+        });
         match went_on {
             Err(_) | Ok(Ok(false)) => {}
             Ok(Ok(true)) => self.shared.wake_sealer(),

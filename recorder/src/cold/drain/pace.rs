@@ -11,11 +11,12 @@
 
 use std::time::Duration;
 
-const LONGEST_BUSY: Duration = Duration::from_millis(1);
+const LONGEST_BUSY: Duration = Duration::from_nanos(LONGEST_BUSY_NS);
+const LONGEST_BUSY_NS: u64 = 1_000_000;
 pub(super) const EMPTY_ENOUGH: f32 = 0.125;
 const FULL_ENOUGH: f32 = 0.25;
 /// Records and slots that are worth waking up for, in the time of [`LONGEST_BUSY`].
-const WORTHWHILE: u32 = 64;
+const WORTHWHILE: u64 = 64;
 /// Ticks with less than that before the drain begins to sleep longer.
 const BUSY_FOR: u32 = 16;
 const PAUSE: Duration = Duration::from_millis(4);
@@ -55,8 +56,10 @@ impl Pace {
 
     /// How long to sleep after a tick that found this.
     pub(super) fn after(&mut self, found: Found) -> Duration {
-        let worthwhile = LONGEST_BUSY.as_nanos() * found.units as u128
-            >= self.tick.as_nanos() * u128::from(WORTHWHILE);
+        // Nothing is worthwhile after a sleep of centuries, as some settings ask for.
+        let slept = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
+        let worthwhile =
+            LONGEST_BUSY_NS.saturating_mul(found.units as u64) >= slept.saturating_mul(WORTHWHILE);
         let count = |ticks: u32, goes_on| if goes_on { ticks.saturating_add(1) } else { 0 };
         self.quiet_ticks = count(self.quiet_ticks, !worthwhile);
         self.idle_ticks = count(self.idle_ticks, found.units == 0);

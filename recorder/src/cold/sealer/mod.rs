@@ -84,6 +84,16 @@ pub(crate) struct Sealer {
     next_housekeeping: Instant,
 }
 
+/// Lets others run between two pieces of a chunk, unless a slot waits behind the one that is being
+/// written, or somebody for the end.
+fn pause_if_there_is_time(shared: &Shared, file: &TraceFile) {
+    let hurried =
+        shared.hurry.load(Ordering::Relaxed) || shared.stop_sealer.load(Ordering::Relaxed);
+    if !hurried && file.full_slots() < 2 {
+        scheduling::let_others_run();
+    }
+}
+
 /// A file and where its next chunk goes.
 #[derive(Debug)]
 struct Log {
@@ -102,7 +112,10 @@ impl Log {
     }
 
     fn append(&mut self, chunk: &[u8], shared: &Shared) -> io::Result<()> {
-        self.file.write_chunk(chunk, self.end).inspect_err(|_| self.file.take_back(self.end))?;
+        let pause = || pause_if_there_is_time(shared, &self.file);
+        self.file
+            .write_chunk(chunk, self.end, pause)
+            .inspect_err(|_| self.file.take_back(self.end))?;
         self.end += chunk.len() as u64;
         shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -253,7 +266,8 @@ impl Sealer {
         stored.inspect_err(|error| self.note_failure(error))?;
         self.shared.cannot_write.store(false, Ordering::Release);
         crate::crash_point("header-written");
-        sealing.written();
+        let file = Arc::clone(&sealing.file);
+        sealing.written(|| pause_if_there_is_time(&self.shared, &file));
         crate::crash_point("slot-free");
         Ok(())
     }
@@ -281,7 +295,8 @@ impl Sealer {
         match &mut self.ring {
             None => self.log.append(chunk, &self.shared),
             Some(ring) => {
-                ring.write(file, chunk, facts(content), &self.shared.overwritten)?;
+                let pause = || pause_if_there_is_time(&self.shared, file);
+                ring.write(file, chunk, facts(content), &self.shared.overwritten, pause)?;
                 self.shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
                 Ok(())
             }
