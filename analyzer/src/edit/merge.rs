@@ -2,7 +2,8 @@
 //!
 //! Tracks, and keys of metadata, have the label of their trace before them; where the
 //! traces are on the common line of time is `alignment`'s business, and how sure
-//! that is is said and kept in the metadata. Counts, durations, losses and nesting are
+//! that is is said and kept in the metadata; the clock of the new trace is as exact as
+//! the least exact of theirs. Counts, durations, losses and nesting are
 //! those of the sources together.
 //!
 //! What one process numbers, another does too. So links from launches to kernels and the
@@ -14,7 +15,9 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use ringscope_format::{Batch, Columns, Counter, FileHeader, Kind, Link, LinkRole, Mode, Track};
+use ringscope_format::{
+    Batch, ClockPair, Columns, Counter, FileHeader, Kind, Link, LinkRole, Mode, Track,
+};
 
 use super::{
     Target,
@@ -52,14 +55,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (lines, begin, hz) = lines(&traces, &places)?;
     let links = links(&traces)?;
     let of_sources = header(&traces, "merge");
+    let (error_ns, counter) = clock_error(&traces);
     let header = FileHeader {
         pid: 0,
         nominal_hz: hz,
-        counter: Counter::MonotonicNs,
+        counter,
         ..FileHeader::converted(of_sources.recording, begin)
     };
     let mut kept = 0;
     args.target.write(header, |writer| {
+        for pair in error_ns.into_iter().flat_map(|error_ns| clock_pairs(error_ns, begin, hz)) {
+            writer.clock_pair(pair);
+        }
         for (at, (loaded, line)) in traces.list.iter().zip(&lines).enumerate() {
             let tag_of = |at| tag(&traces, at);
             let first = (0..at).find(|&it| tag_of(it) == tag_of(at)).unwrap_or(at);
@@ -88,6 +95,43 @@ pub(crate) fn run(args: Args) -> Result<()> {
         count(traces.events() - unreadable - kept),
     ));
     Ok(())
+}
+
+/// The largest error of the clocks of the traces, and the counter of the new one: one of
+/// nanoseconds is taken for exact, so where an error is not known it is that trace's.
+fn clock_error(traces: &Traces) -> (Option<f64>, Counter) {
+    let mut largest = 0.0_f64;
+    for loaded in &traces.list {
+        let Some(error_ns) = loaded.trace.clock().error_ns() else {
+            return (None, loaded.trace.header().counter);
+        };
+        largest = largest.max(error_ns);
+    }
+    (Some(largest), Counter::MonotonicNs)
+}
+
+/// Readings of a clock with this error that runs exactly as the new trace's ticks do; none
+/// if it has no error.
+fn clock_pairs(error_ns: f64, begin: i64, hz: u64) -> Vec<ClockPair> {
+    let per_ns = hz / 1_000_000_000;
+    let half_width = (error_ns * per_ns as f64).ceil() as u64;
+    if half_width == 0 {
+        return Vec::new();
+    }
+    let first_ns = half_width.div_ceil(per_ns);
+    // A power of two apart, by which the ratio of the two is not rounded.
+    let pairs = [first_ns, first_ns.saturating_add(1 << 30)].map(|ns| {
+        let (tick, ns) = (ns.saturating_mul(per_ns), ns as i64);
+        ClockPair {
+            tick_before: tick - half_width,
+            tick_after: tick.saturating_add(half_width),
+            mono_ns: ns,
+            wall_ns: begin.saturating_add(ns),
+            boot_ns: ns,
+            ..ClockPair::default()
+        }
+    });
+    pairs.to_vec()
 }
 
 /// How a trace was aligned and how well that went.

@@ -27,7 +27,7 @@ use super::{
     Target,
     copying::{Copying, Rewrite},
     header,
-    provenance::{EDIT, inherited, unfinished},
+    provenance::{EDIT, edits, inherited, unfinished},
     siphash::siphash,
     vocabulary,
 };
@@ -144,7 +144,10 @@ impl StandIns {
         let pairs = inherited(loaded).into_iter();
         let mut all: Vec<(String, String)> =
             pairs.map(|(key, value)| (self.metadata_key(&key), self.of(&value, false))).collect();
-        all.push((EDIT.to_owned(), "scrub".to_owned()));
+        // Reports read the clock of what was merged otherwise.
+        let is_merged = edits(loaded).any(|it| it == "merge");
+        let done = if is_merged { "merge, scrub" } else { "scrub" };
+        all.push((EDIT.to_owned(), done.to_owned()));
         all.extend(unfinished(loaded).map(|state| (SOURCE_STATE.to_owned(), state)));
         all
     }

@@ -1,7 +1,7 @@
 //! What a trace is and what is missing from it: said at the top of a report, in
 //! every JSON document, and on standard error where figures would mislead.
 
-use ringscope_format::{ClockFit, LostCause, Mode, RecordingState, SkipCause, Vitals};
+use ringscope_format::{LostCause, Mode, RecordingState, SkipCause, Vitals};
 use serde_json::{Map, Value, json};
 
 use super::Context;
@@ -15,12 +15,30 @@ pub(crate) fn in_words(ns: f64) -> String {
     duration(ns, TimeUnit::Auto).replace("  ", " ")
 }
 
-/// How far the clock may be off.
-pub(crate) fn clock_error(clock: &ClockFit) -> String {
-    match clock.error_ns() {
+/// How far the clock may be off; of several traces in one, each of theirs.
+pub(crate) fn clock_error(loaded: &Loaded) -> String {
+    let error = match loaded.trace.clock().error_ns() {
         Some(error) => format!("error at most {}", in_words(error)),
         None => "error not known".to_owned(),
+    };
+    match between_sources(loaded) {
+        None => error,
+        Some(None) => format!("{error} within each source, not known between them"),
+        Some(Some(between)) => format!(
+            "{error} within each source; shared events are off by at most {} between them",
+            in_words(between)
+        ),
     }
+}
+
+/// Of a merged trace: by how much at most events that the sources share were apart when these
+/// had been aligned by them; `None` if they were not.
+fn between_sources(loaded: &Loaded) -> Option<Option<f64>> {
+    let metadata = loaded.trace.metadata();
+    let is_merged = metadata.get("edit").is_some_and(|it| it.split(", ").any(|it| it == "merge"));
+    let residuals = metadata.iter().filter(|(key, _)| key.ends_with("/merge.residual_ns"));
+    let residuals = residuals.filter_map(|(_, value)| value.parse().ok());
+    is_merged.then(|| residuals.reduce(f64::max))
 }
 
 /// Says what makes the figures less than the whole truth.
@@ -192,7 +210,7 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
     let (trace, header) = (&loaded.trace, loaded.trace.header());
     let clock = trace.clock();
     let recording: String = header.recording.iter().map(|byte| format!("{byte:02x}")).collect();
-    json!({
+    let mut value = json!({
         "path": loaded.path.display().to_string(),
         "label": loaded.label,
         "recording": recording,
@@ -215,7 +233,11 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
         "clock_suspends": clock.suspends().len(),
         "damaged_parts": trace.damage().len(),
         "metadata": trace.metadata(),
-    })
+    });
+    if let (Some(between), Some(object)) = (between_sources(loaded), value.as_object_mut()) {
+        object.insert("shared_events_apart_ns".to_owned(), between.into());
+    }
+    value
 }
 
 fn state_key(state: RecordingState) -> &'static str {

@@ -216,7 +216,7 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
         count(loaded.events - own),
         about::in_words(loaded.length_ns()),
         trace.tracks().len(),
-        about::clock_error(trace.clock()),
+        about::clock_error(loaded),
     ));
     lines.push(format!("  {}", ending(loaded)));
     lines.push(format!("  {}", account(loaded, unreadable)));
