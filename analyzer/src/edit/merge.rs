@@ -22,7 +22,7 @@ use ringscope_format::{
 use super::{
     Target,
     alignment::{Line, Place, lines, place},
-    copying::{Copying, Rewrite},
+    copying::{Copying, Rewrite, Tally},
     header,
     provenance::{EDIT, provenance},
     siphash::siphash,
@@ -62,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         counter,
         ..FileHeader::converted(of_sources.recording, begin)
     };
-    let mut kept = 0;
+    let (mut kept, mut left_out) = (Tally::default(), Tally::default());
     args.target.write(header, |writer| {
         for pair in error_ns.into_iter().flat_map(|error_ns| clock_pairs(error_ns, begin, hz)) {
             writer.clock_pair(pair);
@@ -77,7 +77,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
             copying.chunks(|_| true, |_, _| true)?;
             copying.losses(traces.events_unreadable(at), |_| true);
             copying.open_spans(|_| true)?;
-            kept += copying.kept;
+            kept.add(copying.kept);
+            left_out.add(copying.left_out);
         }
         let done = writer.metadata(&[(EDIT, "merge")]);
         done.map_err(|error| Error::of(&args.target.output, error))
@@ -87,12 +88,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let path = shown(&loaded.path.display().to_string()).into_owned();
         eprintln!("analyze: {path}: {}", aligned(at, place, args.align.as_deref()));
     }
-    let unreadable: u64 = traces.unreadable().iter().map(|it| it.events).sum();
     args.target.say(&format!(
         "{} of {} kept, {} left out",
-        number_of(kept, "event"),
+        kept.in_words(),
         number_of(traces.list.len() as u64, "trace"),
-        count(traces.events() - unreadable - kept),
+        left_out.in_short(),
     ));
     Ok(())
 }

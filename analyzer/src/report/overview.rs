@@ -205,8 +205,8 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
     }
     place.push_str(&about::process(loaded));
     lines.push(place);
-    // The recorder's own readings are no events of the program, and not counted as stored.
-    let own = trace.vitals().map_or(0, |vitals| loaded.events.saturating_sub(vitals.stored));
+    // The recorder's own readings are no events of the program.
+    let own = loaded.readings();
     let readings = match own {
         0 => String::new(),
         own => format!(" and {} readings of the recorder", count(own)),
