@@ -188,6 +188,53 @@ pub(super) fn mode(mode: Mode) -> &'static str {
     }
 }
 
+/// What is known of a flight recorder, or of a dump of one.
+struct Flight<'a> {
+    /// Why the dump was made.
+    reason: Option<&'a str>,
+    /// How much was to be kept.
+    window_ns: Option<f64>,
+    /// How much there is; not of what was made of such a file.
+    covers_ns: Option<f64>,
+}
+
+impl<'a> Flight<'a> {
+    fn of(loaded: &'a Loaded) -> Option<Self> {
+        let metadata = loaded.trace.metadata();
+        let number = |key: &str| metadata.get(key).and_then(|text| text.parse().ok());
+        let reason = metadata.get("dump.reason").map(String::as_str);
+        let mode = loaded.trace.header().mode;
+        let covers_ns = match mode {
+            Mode::Dump => number("dump.covers_ns"),
+            Mode::KeepLast => Some(loaded.length_ns()),
+            Mode::Converted if reason.is_some() => None,
+            Mode::Converted | Mode::Full => return None,
+        };
+        Some(Self { reason, window_ns: number("keep_last.window_ns"), covers_ns })
+    }
+}
+
+/// That a trace is a flight recorder's, why it was made and how much it covers.
+pub(super) fn flight(loaded: &Loaded) -> Option<String> {
+    let flight = Flight::of(loaded)?;
+    let mut text = match loaded.trace.header().mode {
+        Mode::Converted => format!("made of a {}", mode(Mode::Dump)),
+        of_file => mode(of_file).to_owned(),
+    };
+    if let Some(reason) = flight.reason {
+        text.push_str(&format!(", {}", shown(reason)));
+    }
+    match (flight.covers_ns.map(in_words), flight.window_ns.map(in_words)) {
+        (Some(covers), Some(window)) => {
+            text.push_str(&format!("; covers {covers}, asked to keep the last {window}"));
+        }
+        (Some(covers), None) => text.push_str(&format!("; covers {covers}")),
+        (None, Some(window)) => text.push_str(&format!("; asked to keep the last {window}")),
+        (None, None) => {}
+    }
+    Some(text)
+}
+
 /// When it began, if that is known.
 pub(super) fn begun(loaded: &Loaded) -> Option<String> {
     loaded.trace.header().begun_wall_ns().map(date)
@@ -234,6 +281,14 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
         "damaged_parts": trace.damage().len(),
         "metadata": trace.metadata(),
     });
+    if let (Some(flight), Some(object)) = (Flight::of(loaded), value.as_object_mut()) {
+        let flight = json!({
+            "dump_reason": flight.reason,
+            "window_ns": flight.window_ns,
+            "covers_ns": flight.covers_ns,
+        });
+        object.insert("flight_recorder".to_owned(), flight);
+    }
     if let (Some(between), Some(object)) = (between_sources(loaded), value.as_object_mut()) {
         object.insert("shared_events_apart_ns".to_owned(), between.into());
     }

@@ -205,6 +205,7 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
     }
     place.push_str(&about::process(loaded));
     lines.push(place);
+    lines.extend(about::flight(loaded).map(|flight| format!("  {flight}")));
     // The recorder's own readings are no events of the program.
     let own = loaded.readings();
     let readings = match own {
