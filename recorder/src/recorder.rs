@@ -236,7 +236,11 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
         .name("ringscope-seal".into())
         .spawn(move || {
             last_words::this_is_own_thread(1);
-            let metadata = host::metadata(&for_sealer.config.metadata);
+            let mut metadata = host::metadata(&for_sealer.config.metadata);
+            if let Some(keep) = &for_sealer.config.keep_last {
+                let window = keep.window.as_nanos().to_string();
+                metadata.push(("keep_last.window_ns".to_owned(), window));
+            }
             let made = sealer::first_file(&for_sealer.config, header).and_then(|file| {
                 let sealer = Sealer::new(for_sealer, Arc::clone(&file), metadata);
                 sealer.map(|(sealer, names)| (sealer, file, names))

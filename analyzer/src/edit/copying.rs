@@ -14,6 +14,7 @@ use super::Writer;
 use crate::{
     Error, Result,
     load::{Loaded, Traces},
+    output::{count, number_of},
     progress::Progress,
 };
 
@@ -72,6 +73,46 @@ pub(super) struct AsItIs;
 
 impl Rewrite for AsItIs {}
 
+/// How many records: events of the program, and readings of the recorder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) events: u64,
+    pub(super) readings: u64,
+}
+
+impl Tally {
+    /// Those of a chunk that is left out. One that cannot be read is taken for events.
+    fn of(loaded: &Loaded, chunk: &ChunkInfo) -> Self {
+        let all = u64::from(chunk.events);
+        let readings = loaded.readings_in(chunk);
+        Self { events: all.saturating_sub(readings), readings }
+    }
+
+    fn count(&mut self, is_reading: bool) {
+        *(if is_reading { &mut self.readings } else { &mut self.events }) += 1;
+    }
+
+    /// Adds others.
+    pub(super) fn add(&mut self, more: Self) {
+        self.events += more.events;
+        self.readings += more.readings;
+    }
+
+    /// `3 events`, or `3 events and 2 readings of the recorder`.
+    pub(super) fn in_words(self) -> String {
+        let events = number_of(self.events, "event");
+        match self.readings {
+            0 => events,
+            readings => format!("{events} and {} of the recorder", number_of(readings, "reading")),
+        }
+    }
+
+    /// The same after a sentence began with events.
+    pub(super) fn in_short(self) -> String {
+        if self.readings == 0 { count(self.events) } else { self.in_words() }
+    }
+}
+
 /// The copying of one trace.
 pub(super) struct Copying<'a, 'w, R> {
     traces: &'a Traces,
@@ -85,7 +126,9 @@ pub(super) struct Copying<'a, 'w, R> {
     tracks: HashMap<u32, u32>,
     slots: Vec<Record>,
     /// Records that were copied.
-    pub(super) kept: u64,
+    pub(super) kept: Tally,
+    /// Records that could be read and were not.
+    pub(super) left_out: Tally,
     /// Open spans that were copied.
     pub(super) open: u64,
 }
@@ -110,7 +153,8 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
             keys: HashMap::new(),
             tracks: HashMap::new(),
             slots: Vec::new(),
-            kept: 0,
+            kept: Tally::default(),
+            left_out: Tally::default(),
             open: 0,
         };
         for track in loaded.trace.tracks() {
@@ -164,7 +208,11 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         let mut batch = Batch::default();
         for chunk in trace.chunks() {
             progress.advance(u64::from(chunk.events));
-            if chunk.events == 0 || !wants(chunk) {
+            if chunk.events == 0 {
+                continue;
+            }
+            if !wants(chunk) {
+                self.left_out.add(Tally::of(self.loaded, chunk));
                 continue;
             }
             match trace.decode_into(chunk, Columns::ALL | Columns::LONG_TEXTS, &mut batch) {
@@ -186,13 +234,16 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
         takes: impl Fn(&Batch, usize) -> bool,
     ) -> Result<()> {
         for (at, (record, slots)) in batch.records().enumerate() {
+            let is_reading = self.loaded.is_recorder(record.track);
             if record.kind.is_base() && takes(batch, at) {
                 let record = self.record(record);
                 let slots = self.slots_of(record.kind, slots, &batch.long_texts);
                 let done = self.writer.event_with_slots(record, &slots);
                 self.slots = slots;
                 done.map_err(|error| self.error(error))?;
-                self.kept += 1;
+                self.kept.count(is_reading);
+            } else {
+                self.left_out.count(is_reading);
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use ringscope_format::{Batch, Kind, Loss};
 
 use super::{
     Target,
-    copying::{AsItIs, Copying},
+    copying::{AsItIs, Copying, Tally},
     header,
     provenance::provenance,
 };
@@ -26,7 +26,7 @@ use crate::{
     cli::{Filters, parse_length},
     filter::{Filter, Sieve},
     load::Traces,
-    output::{count, number_of},
+    output::number_of,
     report::{about, surroundings::longest},
 };
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         }
     };
     let loaded = &traces.list[0];
-    let (mut kept, mut open) = (0, 0);
+    let (mut kept, mut left_out, mut open) = (Tally::default(), Tally::default(), 0);
     args.target.write(header(&traces, "cut"), |writer| {
         let mut copying = Copying::new(&traces, 0, writer, AsItIs);
         copying.metadata(&provenance(loaded, "cut"))?;
@@ -83,12 +83,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
             }
             Part::Near(windows) => overlaps(windows, span.start, u64::MAX),
         })?;
-        (kept, open) = (copying.kept, copying.open);
+        (kept, left_out, open) = (copying.kept, copying.left_out, copying.open);
         Ok(())
     })?;
     about::warn_unreadable(&traces);
-    let all = loaded.events - traces.events_unreadable(0);
-    let mut said = format!("{} kept, {} left out", number_of(kept, "event"), count(all - kept));
+    let mut said = format!("{} kept, {} left out", kept.in_words(), left_out.in_short());
     if open > 0 {
         said.push_str(&format!("; {} kept", number_of(open, "open span")));
     }

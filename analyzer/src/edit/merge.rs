@@ -2,7 +2,8 @@
 //!
 //! Tracks, and keys of metadata, have the label of their trace before them; where the
 //! traces are on the common line of time is `alignment`'s business, and how sure
-//! that is is said and kept in the metadata. Counts, durations, losses and nesting are
+//! that is is said and kept in the metadata; the clock of the new trace is as exact as
+//! the least exact of theirs. Counts, durations, losses and nesting are
 //! those of the sources together.
 //!
 //! What one process numbers, another does too. So links from launches to kernels and the
@@ -14,12 +15,14 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use ringscope_format::{Batch, Columns, Counter, FileHeader, Kind, Link, LinkRole, Mode, Track};
+use ringscope_format::{
+    Batch, ClockPair, Columns, Counter, FileHeader, Kind, Link, LinkRole, Mode, Track,
+};
 
 use super::{
     Target,
     alignment::{Line, Place, lines, place},
-    copying::{Copying, Rewrite},
+    copying::{Copying, Rewrite, Tally},
     header,
     provenance::{EDIT, provenance},
     siphash::siphash,
@@ -52,14 +55,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let (lines, begin, hz) = lines(&traces, &places)?;
     let links = links(&traces)?;
     let of_sources = header(&traces, "merge");
+    let (error_ns, counter) = clock_error(&traces);
     let header = FileHeader {
         pid: 0,
         nominal_hz: hz,
-        counter: Counter::MonotonicNs,
+        counter,
         ..FileHeader::converted(of_sources.recording, begin)
     };
-    let mut kept = 0;
+    let (mut kept, mut left_out) = (Tally::default(), Tally::default());
     args.target.write(header, |writer| {
+        for pair in error_ns.into_iter().flat_map(|error_ns| clock_pairs(error_ns, begin, hz)) {
+            writer.clock_pair(pair);
+        }
         for (at, (loaded, line)) in traces.list.iter().zip(&lines).enumerate() {
             let tag_of = |at| tag(&traces, at);
             let first = (0..at).find(|&it| tag_of(it) == tag_of(at)).unwrap_or(at);
@@ -70,7 +77,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
             copying.chunks(|_| true, |_, _| true)?;
             copying.losses(traces.events_unreadable(at), |_| true);
             copying.open_spans(|_| true)?;
-            kept += copying.kept;
+            kept.add(copying.kept);
+            left_out.add(copying.left_out);
         }
         let done = writer.metadata(&[(EDIT, "merge")]);
         done.map_err(|error| Error::of(&args.target.output, error))
@@ -80,14 +88,50 @@ pub(crate) fn run(args: Args) -> Result<()> {
         let path = shown(&loaded.path.display().to_string()).into_owned();
         eprintln!("analyze: {path}: {}", aligned(at, place, args.align.as_deref()));
     }
-    let unreadable: u64 = traces.unreadable().iter().map(|it| it.events).sum();
     args.target.say(&format!(
         "{} of {} kept, {} left out",
-        number_of(kept, "event"),
+        kept.in_words(),
         number_of(traces.list.len() as u64, "trace"),
-        count(traces.events() - unreadable - kept),
+        left_out.in_short(),
     ));
     Ok(())
+}
+
+/// The largest error of the clocks of the traces, and the counter of the new one: one of
+/// nanoseconds is taken for exact, so where an error is not known it is that trace's.
+fn clock_error(traces: &Traces) -> (Option<f64>, Counter) {
+    let mut largest = 0.0_f64;
+    for loaded in &traces.list {
+        let Some(error_ns) = loaded.trace.clock().error_ns() else {
+            return (None, loaded.trace.header().counter);
+        };
+        largest = largest.max(error_ns);
+    }
+    (Some(largest), Counter::MonotonicNs)
+}
+
+/// Readings of a clock with this error that runs exactly as the new trace's ticks do; none
+/// if it has no error.
+fn clock_pairs(error_ns: f64, begin: i64, hz: u64) -> Vec<ClockPair> {
+    let per_ns = hz / 1_000_000_000;
+    let half_width = (error_ns * per_ns as f64).ceil() as u64;
+    if half_width == 0 {
+        return Vec::new();
+    }
+    let first_ns = half_width.div_ceil(per_ns);
+    // A power of two apart, by which the ratio of the two is not rounded.
+    let pairs = [first_ns, first_ns.saturating_add(1 << 30)].map(|ns| {
+        let (tick, ns) = (ns.saturating_mul(per_ns), ns as i64);
+        ClockPair {
+            tick_before: tick - half_width,
+            tick_after: tick.saturating_add(half_width),
+            mono_ns: ns,
+            wall_ns: begin.saturating_add(ns),
+            boot_ns: ns,
+            ..ClockPair::default()
+        }
+    });
+    pairs.to_vec()
 }
 
 /// How a trace was aligned and how well that went.

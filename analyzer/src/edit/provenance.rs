@@ -27,6 +27,11 @@ pub(super) fn inherited(loaded: &Loaded) -> Vec<(String, String)> {
     pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
+/// What was done before.
+pub(super) fn edits(loaded: &Loaded) -> impl Iterator<Item = &str> {
+    loaded.trace.metadata().get(EDIT).into_iter().flat_map(|edits| edits.split(", "))
+}
+
 /// How the recording ended, if it did not finish.
 pub(super) fn unfinished(loaded: &Loaded) -> Option<String> {
     let vitals = loaded.trace.vitals();

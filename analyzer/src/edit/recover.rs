@@ -12,11 +12,13 @@
 
 use std::path::PathBuf;
 
-use ringscope_format::{Batch, ChunkInfo, Columns, Error as FormatError, Source, Trace};
+use ringscope_format::{
+    Batch, ChunkInfo, Columns, Error as FormatError, Mode, RecordingState, Source, Trace,
+};
 
 use super::{
     Target,
-    copying::{AsItIs, Copying},
+    copying::{AsItIs, Copying, Tally},
     header,
     provenance::provenance,
 };
@@ -56,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let loaded = &traces.list[0];
     let mut found = Found::of(loaded, header_damage);
     let said_so_far = found.list.len();
-    let (mut kept, mut open) = (0, 0);
+    let (mut kept, mut open) = (Tally::default(), 0);
     args.target.write(header(&traces, "recover"), |writer| {
         let mut copying = Copying::new(&traces, 0, writer, AsItIs);
         copying.metadata(&provenance(loaded, "recover"))?;
@@ -70,11 +72,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
             }
         }
         progress.finish();
+        found.tell_readings_apart(loaded, copying.kept);
         copying.losses(found.lost, |_| true);
         copying.open_spans(|_| true)?;
         copying.metadata(&found.listed())?;
         (kept, open) = (copying.kept, copying.open);
-        if kept == 0 && open == 0 && !found.list.is_empty() {
+        if kept == Tally::default() && open == 0 && !found.list.is_empty() {
             return Err(Error::of(&args.trace, "nothing could be recovered"));
         }
         Ok(())
@@ -93,6 +96,8 @@ struct Found {
     list: Vec<String>,
     /// Events that are lost, so far as is known.
     lost: u64,
+    /// Readings of the recorder that are; `None` if some of those events may be such.
+    readings_lost: Option<u64>,
     /// Whether more may be lost than is known.
     more: bool,
     /// Events that are kept without some of what they had.
@@ -109,6 +114,7 @@ impl Found {
             lost: known.max(loaded.trace.events_missing().unwrap_or(0)),
             more: header_damage.is_some() || damage.iter().any(|it| it.events().is_none()),
             list: header_damage.into_iter().chain(damage.iter().map(ToString::to_string)).collect(),
+            readings_lost: Some(0),
             partly: 0,
         }
     }
@@ -137,6 +143,28 @@ impl Found {
         }
     }
 
+    /// Takes the readings out of what is lost, if it is known how many the file had. Vitals
+    /// count the whole recording, so they tell only for one that is all in this file, and
+    /// not what was overwritten.
+    fn tell_readings_apart(&mut self, loaded: &Loaded, kept: Tally) {
+        let (trace, header) = (&loaded.trace, loaded.trace.header());
+        let had = trace.vitals().filter(|vitals| match header.mode {
+            _ if vitals.state != RecordingState::Finished => false,
+            Mode::Full => header.file_number == 0,
+            Mode::KeepLast => header.file_number == 0 && vitals.overwritten == 0,
+            Mode::Converted => true,
+            Mode::Dump => false,
+        });
+        let has_readings = loaded.tracks.values().any(|track| track.is_recorder);
+        self.readings_lost = match had {
+            // The table of tracks may be among what is lost.
+            None if self.lost > 0 && (has_readings || self.more) => None,
+            None => Some(0),
+            Some(vitals) => Some(vitals.own.saturating_sub(kept.readings).min(self.lost)),
+        };
+        self.lost -= self.readings_lost.unwrap_or(0);
+    }
+
     fn listed(&self) -> Vec<(String, String)> {
         if self.list.is_empty() {
             return Vec::new();
@@ -148,21 +176,23 @@ impl Found {
         vec![("recover.lost".to_owned(), lines)]
     }
 
-    fn sentence(&self, kept: u64, open: u64) -> String {
-        let mut said = format!("{} recovered", number_of(kept, "event"));
+    fn sentence(&self, kept: Tally, open: u64) -> String {
+        let mut said = format!("{} recovered", kept.in_words());
         if self.partly > 0 {
             said.push_str(&format!(", {} of them in part", count(self.partly)));
         }
         if open > 0 {
             said.push_str(&format!(", and {}", number_of(open, "open span")));
         }
-        match (self.lost, self.more) {
-            (0, false) => said.push_str("; none lost"),
-            (0, true) => said.push_str("; how many are lost is unknown"),
-            (lost, false) => said.push_str(&format!("; {} lost", count(lost))),
-            (lost, true) => {
-                said.push_str(&format!("; at least {} lost", count(lost)));
-            }
+        let lost = Tally { events: self.lost, readings: self.readings_lost.unwrap_or(0) };
+        match (lost == Tally::default(), self.more) {
+            (true, false) => said.push_str("; none lost"),
+            (true, true) => said.push_str("; how many are lost is unknown"),
+            (false, false) => said.push_str(&format!("; {} lost", lost.in_short())),
+            (false, true) => said.push_str(&format!("; at least {} lost", lost.in_short())),
+        }
+        if self.readings_lost.is_none() {
+            said.push_str(", some of which may be readings of the recorder");
         }
         said
     }

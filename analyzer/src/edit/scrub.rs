@@ -25,9 +25,9 @@ use ringscope_format::{Track, TrackKind};
 
 use super::{
     Target,
-    copying::{Copying, Rewrite},
+    copying::{Copying, Rewrite, Tally},
     header,
-    provenance::{EDIT, inherited, unfinished},
+    provenance::{EDIT, edits, inherited, unfinished},
     siphash::siphash,
     vocabulary,
 };
@@ -36,7 +36,6 @@ use crate::{
     device::device_in,
     filter::Patterns,
     load::{Loaded, SOURCE_STATE},
-    output::{count, number_of},
     report::about,
 };
 
@@ -65,7 +64,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let loaded = &traces.list[0];
     let mut stand_ins = StandIns::new(args.key.as_deref(), keep, loaded);
     let metadata = stand_ins.metadata(loaded);
-    let mut kept = 0;
+    let (mut kept, mut left_out) = (Tally::default(), Tally::default());
     args.target.write(header(&traces, "scrub"), |writer| {
         let mut copying = Copying::new(&traces, 0, writer, &mut stand_ins);
         copying.metadata(&metadata)?;
@@ -73,16 +72,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
         copying.chunks(|_| true, |_, _| true)?;
         copying.losses(traces.events_unreadable(0), |_| true);
         copying.open_spans(|_| true)?;
-        kept = copying.kept;
+        (kept, left_out) = (copying.kept, copying.left_out);
         Ok(())
     })?;
     about::warn_unreadable(&traces);
-    let unreadable = traces.events_unreadable(0);
-    args.target.say(&format!(
-        "{} kept, {} left out",
-        number_of(kept, "event"),
-        count(loaded.events - kept - unreadable),
-    ));
+    args.target.say(&format!("{} kept, {} left out", kept.in_words(), left_out.in_short()));
     Ok(())
 }
 
@@ -144,7 +138,10 @@ impl StandIns {
         let pairs = inherited(loaded).into_iter();
         let mut all: Vec<(String, String)> =
             pairs.map(|(key, value)| (self.metadata_key(&key), self.of(&value, false))).collect();
-        all.push((EDIT.to_owned(), "scrub".to_owned()));
+        // Reports read the clock of what was merged otherwise.
+        let is_merged = edits(loaded).any(|it| it == "merge");
+        let done = if is_merged { "merge, scrub" } else { "scrub" };
+        all.push((EDIT.to_owned(), done.to_owned()));
         all.extend(unfinished(loaded).map(|state| (SOURCE_STATE.to_owned(), state)));
         all
     }

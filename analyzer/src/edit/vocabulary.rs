@@ -52,7 +52,7 @@ const NAMES: [&str; 43] = [
 const VALUES: [&str; 8] = ["cpu", "d2d", "d2h", "h2d", "host", "read", "weights", "write"];
 
 /// Keys of metadata that SPEC 8.5 lists.
-const METADATA: [&str; 10] = [
+const METADATA: [&str; 11] = [
     "dump.covers_ns",
     "dump.reason",
     "host.arch",
@@ -60,6 +60,7 @@ const METADATA: [&str; 10] = [
     "host.cpus",
     "host.name",
     "host.os",
+    "keep_last.window_ns",
     "process.command",
     "recorder.version",
     "rules",

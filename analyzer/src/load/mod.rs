@@ -13,7 +13,8 @@ use std::{
 };
 
 use ringscope_format::{
-    Batch, ChunkInfo, Error as FormatError, Source, Trace, TrackKind, looks_like_a_trace,
+    Batch, ChunkInfo, Columns, Error as FormatError, Mode, RecordingState, Source, Trace,
+    TrackKind, looks_like_a_trace,
 };
 
 use crate::{Error, Result, budget::Budget, import, scan::CHUNKS_IN_A_PIECE};
@@ -234,6 +235,38 @@ impl Loaded {
             Err(TryLockError::WouldBlock) => Some(true),
             Err(TryLockError::Error(_)) => None,
         }
+    }
+
+    /// Whether the track is the recorder's own.
+    pub(crate) fn is_recorder(&self, track: u32) -> bool {
+        self.tracks.get(&track).is_some_and(|track| track.is_recorder)
+    }
+
+    /// How many of the events are the recorder's own readings.
+    pub(crate) fn readings(&self) -> u64 {
+        let header = self.trace.header();
+        let counted = self.trace.vitals().filter(|vitals| {
+            let is_alone = match header.mode {
+                Mode::Full => header.file_number == 0,
+                Mode::Converted => true,
+                // Their vitals count what is overwritten or not in the dump, too.
+                Mode::KeepLast | Mode::Dump => false,
+            };
+            is_alone && vitals.state == RecordingState::Finished && self.trace.damage().is_empty()
+        });
+        match counted {
+            Some(vitals) => vitals.own.min(self.events),
+            None => self.trace.chunks().iter().map(|chunk| self.readings_in(chunk)).sum(),
+        }
+    }
+
+    /// The same of one chunk; 0 if that cannot be read.
+    pub(crate) fn readings_in(&self, chunk: &ChunkInfo) -> u64 {
+        if !self.tracks.values().any(|track| track.is_recorder) {
+            return 0;
+        }
+        let batch = self.trace.decode(chunk, Columns::TRACK).unwrap_or_default();
+        batch.track.iter().filter(|&&track| self.is_recorder(track)).count() as u64
     }
 
     /// What the track is called.

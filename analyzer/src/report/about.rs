@@ -1,7 +1,7 @@
 //! What a trace is and what is missing from it: said at the top of a report, in
 //! every JSON document, and on standard error where figures would mislead.
 
-use ringscope_format::{ClockFit, LostCause, Mode, RecordingState, SkipCause, Vitals};
+use ringscope_format::{LostCause, Mode, RecordingState, SkipCause, Vitals};
 use serde_json::{Map, Value, json};
 
 use super::Context;
@@ -15,12 +15,30 @@ pub(crate) fn in_words(ns: f64) -> String {
     duration(ns, TimeUnit::Auto).replace("  ", " ")
 }
 
-/// How far the clock may be off.
-pub(crate) fn clock_error(clock: &ClockFit) -> String {
-    match clock.error_ns() {
+/// How far the clock may be off; of several traces in one, each of theirs.
+pub(crate) fn clock_error(loaded: &Loaded) -> String {
+    let error = match loaded.trace.clock().error_ns() {
         Some(error) => format!("error at most {}", in_words(error)),
         None => "error not known".to_owned(),
+    };
+    match between_sources(loaded) {
+        None => error,
+        Some(None) => format!("{error} within each source, not known between them"),
+        Some(Some(between)) => format!(
+            "{error} within each source; shared events are off by at most {} between them",
+            in_words(between)
+        ),
     }
+}
+
+/// Of a merged trace: by how much at most events that the sources share were apart when these
+/// had been aligned by them; `None` if they were not.
+fn between_sources(loaded: &Loaded) -> Option<Option<f64>> {
+    let metadata = loaded.trace.metadata();
+    let is_merged = metadata.get("edit").is_some_and(|it| it.split(", ").any(|it| it == "merge"));
+    let residuals = metadata.iter().filter(|(key, _)| key.ends_with("/merge.residual_ns"));
+    let residuals = residuals.filter_map(|(_, value)| value.parse().ok());
+    is_merged.then(|| residuals.reduce(f64::max))
 }
 
 /// Says what makes the figures less than the whole truth.
@@ -170,6 +188,53 @@ pub(super) fn mode(mode: Mode) -> &'static str {
     }
 }
 
+/// What is known of a flight recorder, or of a dump of one.
+struct Flight<'a> {
+    /// Why the dump was made.
+    reason: Option<&'a str>,
+    /// How much was to be kept.
+    window_ns: Option<f64>,
+    /// How much there is; not of what was made of such a file.
+    covers_ns: Option<f64>,
+}
+
+impl<'a> Flight<'a> {
+    fn of(loaded: &'a Loaded) -> Option<Self> {
+        let metadata = loaded.trace.metadata();
+        let number = |key: &str| metadata.get(key).and_then(|text| text.parse().ok());
+        let reason = metadata.get("dump.reason").map(String::as_str);
+        let mode = loaded.trace.header().mode;
+        let covers_ns = match mode {
+            Mode::Dump => number("dump.covers_ns"),
+            Mode::KeepLast => Some(loaded.length_ns()),
+            Mode::Converted if reason.is_some() => None,
+            Mode::Converted | Mode::Full => return None,
+        };
+        Some(Self { reason, window_ns: number("keep_last.window_ns"), covers_ns })
+    }
+}
+
+/// That a trace is a flight recorder's, why it was made and how much it covers.
+pub(super) fn flight(loaded: &Loaded) -> Option<String> {
+    let flight = Flight::of(loaded)?;
+    let mut text = match loaded.trace.header().mode {
+        Mode::Converted => format!("made of a {}", mode(Mode::Dump)),
+        of_file => mode(of_file).to_owned(),
+    };
+    if let Some(reason) = flight.reason {
+        text.push_str(&format!(", {}", shown(reason)));
+    }
+    match (flight.covers_ns.map(in_words), flight.window_ns.map(in_words)) {
+        (Some(covers), Some(window)) => {
+            text.push_str(&format!("; covers {covers}, asked to keep the last {window}"));
+        }
+        (Some(covers), None) => text.push_str(&format!("; covers {covers}")),
+        (None, Some(window)) => text.push_str(&format!("; asked to keep the last {window}")),
+        (None, None) => {}
+    }
+    Some(text)
+}
+
 /// When it began, if that is known.
 pub(super) fn begun(loaded: &Loaded) -> Option<String> {
     loaded.trace.header().begun_wall_ns().map(date)
@@ -192,7 +257,7 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
     let (trace, header) = (&loaded.trace, loaded.trace.header());
     let clock = trace.clock();
     let recording: String = header.recording.iter().map(|byte| format!("{byte:02x}")).collect();
-    json!({
+    let mut value = json!({
         "path": loaded.path.display().to_string(),
         "label": loaded.label,
         "recording": recording,
@@ -215,7 +280,19 @@ pub(super) fn one_trace_json(loaded: &Loaded) -> Value {
         "clock_suspends": clock.suspends().len(),
         "damaged_parts": trace.damage().len(),
         "metadata": trace.metadata(),
-    })
+    });
+    if let (Some(flight), Some(object)) = (Flight::of(loaded), value.as_object_mut()) {
+        let flight = json!({
+            "dump_reason": flight.reason,
+            "window_ns": flight.window_ns,
+            "covers_ns": flight.covers_ns,
+        });
+        object.insert("flight_recorder".to_owned(), flight);
+    }
+    if let (Some(between), Some(object)) = (between_sources(loaded), value.as_object_mut()) {
+        object.insert("shared_events_apart_ns".to_owned(), between.into());
+    }
+    value
 }
 
 fn state_key(state: RecordingState) -> &'static str {

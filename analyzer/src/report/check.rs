@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
         lines.push(format!(
             "  {:<10} {}, {} jumps, {} suspends, {} durations below zero",
             "clock",
-            about::clock_error(clock),
+            about::clock_error(loaded),
             clock.jumps().len(),
             clock.suspends().len(),
             count(backwards),

@@ -118,7 +118,7 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
         "{counter}, {:.4} ns a tick, fitted over {} pairs, {}",
         clock.ns_per_tick(),
         clock.pairs(),
-        about::clock_error(clock),
+        about::clock_error(loaded),
     );
     for (what, n) in [
         ("jump", clock.jumps().len()),

@@ -205,8 +205,9 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
     }
     place.push_str(&about::process(loaded));
     lines.push(place);
-    // The recorder's own readings are no events of the program, and not counted as stored.
-    let own = trace.vitals().map_or(0, |vitals| loaded.events.saturating_sub(vitals.stored));
+    lines.extend(about::flight(loaded).map(|flight| format!("  {flight}")));
+    // The recorder's own readings are no events of the program.
+    let own = loaded.readings();
     let readings = match own {
         0 => String::new(),
         own => format!(" and {} readings of the recorder", count(own)),
@@ -216,7 +217,7 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
         count(loaded.events - own),
         about::in_words(loaded.length_ns()),
         trace.tracks().len(),
-        about::clock_error(trace.clock()),
+        about::clock_error(loaded),
     ));
     lines.push(format!("  {}", ending(loaded)));
     lines.push(format!("  {}", account(loaded, unreadable)));

@@ -4,8 +4,8 @@ use std::{fs::File, io::BufWriter, path::Path};
 
 use proptest::prelude::*;
 use ringscope_format::{
-    ClockPair, Columns, FileHeader, Kind, Link, LinkRole, LostCause, OpenSpan, OwnedValue, Record,
-    Trace, TraceWriter, TrackKind, Value, parse_slots,
+    ClockPair, Columns, Counter, FileHeader, Kind, Link, LinkRole, LostCause, OpenSpan, OwnedValue,
+    Record, Trace, TraceWriter, TrackKind, Value, parse_slots,
 };
 use serde_json::Value as Json;
 use tempfile::tempdir;
@@ -296,4 +296,74 @@ proptest! {
         // Up to 300 records, each off by no more than two roundings to a picosecond.
         prop_assert!(alike_within(0.6, &together, &apart), "{together}\n{apart}");
     }
+}
+
+/// A trace whose clock was read twice, each time for so many ticks.
+fn read_for(path: &Path, id: u8, hz: u64, width: u64) {
+    trace(path, id, hz, EPOCH, |writer| {
+        let per_second = |second: i64| ClockPair {
+            tick_before: second as u64 * hz + 1_000,
+            tick_after: second as u64 * hz + 1_000 + width,
+            mono_ns: second * 1_000_000_000,
+            wall_ns: EPOCH + second * 1_000_000_000,
+            boot_ns: second * 1_000_000_000,
+            ..ClockPair::default()
+        };
+        writer.clock_pair(per_second(0));
+        writer.clock_pair(per_second(1));
+        let (main, step) = (writer.track(TrackKind::Thread, 7, "main"), writer.name("step"));
+        writer.event(Record::timed(Kind::SPAN, step, main, 2_000, 400_000), &[], &[]).unwrap();
+    });
+}
+
+fn said_of_the_clock(dir: &Path, trace: &str) -> String {
+    let report = analyze(dir, &["report", "--section", "header", trace]);
+    assert_eq!(report.code, 0, "{}", report.stderr);
+    let line = report.stdout.lines().find_map(|line| line.split_once("; clock ")).unwrap();
+    line.1.to_owned()
+}
+
+#[test]
+fn the_clock_of_a_merged_trace_is_as_exact_as_the_least_exact_of_its_sources() {
+    let dir = tempdir().unwrap();
+    read_for(&dir.path().join("a.trace"), 1, 1_000_000_000, 80);
+    read_for(&dir.path().join("b.trace"), 2, 2_500_000_000, 301);
+    assert_eq!(said_of_the_clock(dir.path(), "a.trace"), "error at most 40.00 ns");
+    assert_eq!(said_of_the_clock(dir.path(), "b.trace"), "error at most 60.20 ns");
+    let (_, merged) = merge(dir.path(), &["a.trace", "b.trace"]);
+    assert_eq!(merged.clock().ns_per_tick(), 0.001);
+    let not_known = "error at most 60.20 ns within each source, not known between them";
+    assert_eq!(said_of_the_clock(dir.path(), "all.trace"), not_known);
+    for edit in ["cut", "scrub", "recover"] {
+        let run = analyze(dir.path(), &[edit, "all.trace", "-o", "edited.trace"]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert_eq!(said_of_the_clock(dir.path(), "edited.trace"), not_known, "{edit}");
+    }
+    merge(dir.path(), &["a.trace", "b.trace", "--align", "step"]);
+    let known = "error at most 60.20 ns within each source; \
+                 shared events are off by at most 0.00 ns between them";
+    assert_eq!(said_of_the_clock(dir.path(), "all.trace"), known);
+    let json = analyze(dir.path(), &["info", "all.trace", "--format", "json"]).json();
+    assert_eq!(json["trace"]["clock_error_ns"], 60.2);
+    assert_eq!(json["trace"]["shared_events_apart_ns"], 0.0);
+}
+
+#[test]
+fn the_clock_of_a_merged_trace_is_not_known_if_that_of_a_source_is_not() {
+    let dir = tempdir().unwrap();
+    read_for(&dir.path().join("a.trace"), 1, 1_000_000_000, 80);
+    let header = FileHeader {
+        counter: Counter::X86Tsc,
+        nominal_hz: 3_000_000_000,
+        ..FileHeader::converted([9; 16], EPOCH)
+    };
+    let file = BufWriter::new(File::create(dir.path().join("b.trace")).unwrap());
+    let mut writer = TraceWriter::new(file, header).unwrap();
+    let (main, step) = (writer.track(TrackKind::Thread, 7, "main"), writer.name("step"));
+    writer.event(Record::timed(Kind::SPAN, step, main, 2_000, 300), &[], &[]).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(said_of_the_clock(dir.path(), "b.trace"), "error not known");
+    merge(dir.path(), &["a.trace", "b.trace"]);
+    let said = said_of_the_clock(dir.path(), "all.trace");
+    assert_eq!(said, "error not known within each source, not known between them");
 }

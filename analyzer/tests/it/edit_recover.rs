@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use ringscope_format::{Place, Trace, Value};
+use ringscope_format::{Kind, Place, Record, Trace, TrackKind, Value, ValueType};
 use tempfile::tempdir;
 
 use crate::{
@@ -218,4 +218,77 @@ proptest! {
             }
         }
     }
+}
+
+/// A reading of the recorder after every tenth of so many spans.
+fn with_readings(path: &Path, spans: u64) {
+    making::trace(path, |writer| {
+        let (main, own) =
+            (writer.track(THREAD, 1, "main"), writer.track(TrackKind::Recorder, 2, "recorder"));
+        let (step, resident) = (writer.name("step"), writer.name("process.resident_bytes"));
+        for at in 0..spans {
+            writer.event(span(step, main, at * 1_000, 100), &[], &[]).unwrap();
+            if at % 10 == 9 {
+                let value = (ValueType::U64, 4_096);
+                let reading = Record::point(Kind::GAUGE, resident, own, at * 1_000 + 500, value);
+                writer.event(reading, &[], &[]).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn readings_of_the_recorder_are_counted_apart_from_events() {
+    let dir = tempdir().unwrap();
+    with_readings(&dir.path().join("run.trace"), 40);
+    let said = |arguments: &[&str]| {
+        let run = analyze(dir.path(), &[arguments, &["-o", "new.trace"]].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stderr.lines().last().unwrap().strip_prefix("analyze: new.trace: ").unwrap().to_owned()
+    };
+    let all = "40 events and 4 readings of the recorder";
+    assert_eq!(said(&["recover", "run.trace"]), format!("{all} recovered; none lost"));
+    assert_eq!(said(&["scrub", "run.trace"]), format!("{all} kept, 0 left out"));
+    assert_eq!(said(&["merge", "run.trace"]), format!("{all} of 1 trace kept, 0 left out"));
+    assert_eq!(
+        said(&["cut", "run.trace", "--until", "20us"]),
+        "20 events and 2 readings of the recorder kept, \
+         20 events and 2 readings of the recorder left out"
+    );
+    assert_eq!(
+        said(&["cut", "run.trace", "--name", "step"]),
+        "40 events kept, 0 events and 4 readings of the recorder left out"
+    );
+    let report = analyze(dir.path(), &["report", "--section", "header", "run.trace"]);
+    assert!(report.stdout.contains(&format!("  {all} over ")), "{}", report.stdout);
+}
+
+#[test]
+fn readings_that_a_damaged_chunk_cost_are_no_lost_events() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("run.trace");
+    with_readings(&path, EVENTS);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let trace = Trace::open(bytes.clone()).unwrap();
+    let second = &trace.chunks()[1];
+    let own = trace.tracks().iter().find(|it| it.kind == TrackKind::Recorder).unwrap().id;
+    let batch = trace.decode(second, ringscope_format::Columns::TRACK).unwrap();
+    let readings = batch.track.iter().filter(|&&track| track == own).count() as u64;
+    let events = u64::from(second.events) - readings;
+    assert!(readings > 0 && events > 0);
+    let Place::Sealed { offset, .. } = second.place else { panic!("sealed") };
+    bytes[offset as usize + 90] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let run = recover(dir.path());
+    let said = format!(
+        "{} events and {} readings of the recorder recovered; \
+         {} events and {} readings of the recorder lost\n",
+        thousands(EVENTS - events),
+        thousands(EVENTS / 10 - readings),
+        thousands(events),
+        thousands(readings),
+    );
+    assert!(run.stderr.ends_with(&said), "{}", run.stderr);
+    let whole = Trace::open(std::fs::read(dir.path().join("whole.trace")).unwrap()).unwrap();
+    assert_eq!(whole.vitals().unwrap().total_lost(), events);
 }

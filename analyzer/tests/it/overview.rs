@@ -144,3 +144,46 @@ fn what_recording_took_is_of_the_time_since_it_began_also_in_a_dump_of_its_end()
     let wanted = "the recorder's own threads took 10.00 ms of CPU time, 1.00 % of a core";
     assert!(report.contains(wanted), "{report}");
 }
+
+#[test]
+fn a_report_of_a_flight_recorder_says_why_it_was_dumped_and_how_much_it_covers() {
+    let dir = tempdir().unwrap();
+    let dump = {
+        let _one_at_a_time = making::RECORDING.lock();
+        let recorder = ringscope::Recorder::builder()
+            .path(dir.path().join("flight.trace"))
+            .keep_last(std::time::Duration::from_secs(30), 1 << 20)
+            .start()
+            .unwrap();
+        for _ in 0..100 {
+            drop(ringscope::span!("step"));
+        }
+        let dump = recorder.dump().unwrap();
+        recorder.finish().unwrap();
+        dump
+    };
+    let dump = dump.file_name().unwrap().to_str().unwrap();
+    let cut = analyze(dir.path(), &["cut", dump, "-o", "part.trace", "--name", "step"]);
+    assert_eq!(cut.code, 0, "{}", cut.stderr);
+    let line = |trace: &str| {
+        let report = analyze(dir.path(), &["report", "--section", "header", trace]);
+        let line = report.stdout.lines().find(|line| line.contains("flight recorder"));
+        line.unwrap_or_else(|| panic!("{}", report.stdout)).to_owned()
+    };
+    let is = |said: &str, start: &str| {
+        assert!(said.starts_with(start), "{said}");
+        assert!(said.ends_with("s, asked to keep the last 30.00 s"), "{said}");
+    };
+    let why = "dump of a flight recorder, asked for by the program";
+    is(&line(dump), &format!("  {why}; covers "));
+    is(&line("flight.trace"), "  flight recorder; covers ");
+    assert_eq!(line("part.trace"), format!("  made of a {why}; asked to keep the last 30.00 s"));
+    let json = analyze(dir.path(), &["report", dump, "--format", "json"]).json();
+    let flight = &json["trace"]["flight_recorder"];
+    assert_eq!(flight["dump_reason"], "asked for by the program");
+    assert_eq!(flight["window_ns"], 30e9);
+    assert!(flight["covers_ns"].as_f64().unwrap() > 0.0, "{flight}");
+    // Vitals count the whole recording, and the readings of the recorder are none of it.
+    let report = analyze(dir.path(), &["report", "--section", "header", dump]);
+    assert!(report.stdout.contains("  100 events"), "{}", report.stdout);
+}

@@ -67,6 +67,7 @@ fn the_program_asks_for_a_dump_and_finds_all_of_it_there() {
         let told = read_dump(&path, "asked for by the program");
         assert_eq!(unbroken(&told.events), 0..steps);
         assert_eq!(told.trace.metadata()["model"], "llama");
+        assert_eq!(told.trace.metadata()["keep_last.window_ns"], "60000000000");
         let open: Vec<_> = told.open().into_values().collect();
         assert_eq!(open, [(1, vec!["outer".to_owned()])]);
         let clock = told.trace.clock();
