@@ -157,6 +157,8 @@ impl Sealing {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use ringscope_format::{Counter, FileHeader, Kind, Layout, Mode, Record};
 
     use super::*;
@@ -204,6 +206,17 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let mut sealing = Sealing::new(file(&dir, 1)).unwrap();
             assert!(turns(&mut sealing, filled) >= 2);
+        }
+    }
+
+    #[test]
+    fn others_run_before_every_turn_unless_slots_wait() {
+        for (full, others_run) in [(1, true), (2, true), (4, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut sealing = Sealing::new(file(&dir, full)).unwrap();
+            let pauses = Cell::new(0);
+            sealing.go_on(1.0, HZ, || pauses.set(pauses.get() + 1)).unwrap();
+            assert_eq!(pauses.get() > 0, others_run, "{full} full slots");
         }
     }
 
