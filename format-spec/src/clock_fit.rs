@@ -8,6 +8,7 @@
 //! What it cannot promise: between two pairs the counter is taken to be even,
 //! and ticks that a counter went through twice belong to its later pass.
 
+use crate::clock_step::{Step, agreed_ratio};
 use bytemuck::{Pod, Zeroable};
 
 /// One reading of the host's clocks, or of a device's, between two ticks.
@@ -36,12 +37,13 @@ impl ClockPair {
         self.tick_before + self.width() / 2
     }
 
-    fn width(&self) -> u64 {
+    pub(crate) fn width(&self) -> u64 {
         self.tick_after.saturating_sub(self.tick_before)
     }
 }
 
-/// A counter that did not advance, or a monotonic clock that went back.
+/// A counter that did not advance, a monotonic clock that went back, or the two of
+/// them advancing by different times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
     /// Tick of the last pair before.
@@ -70,9 +72,6 @@ pub struct WallStep {
     pub step_ns: i64,
 }
 
-/// Differences below this are the clocks' own noise.
-const NOISE_NS: i128 = 1_000_000;
-
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     tick: u64,
@@ -96,8 +95,20 @@ pub struct ClockFit {
 
 impl ClockFit {
     /// Fits the host's pairs among these, which are in order of recording.
-    /// `nominal_hz` serves where they do not give a ratio.
+    /// `nominal_hz` serves where they do not give a ratio; 0 if it is not known.
     pub fn fit(pairs: &[ClockPair], nominal_hz: u64) -> ClockFit {
+        let measured = (nominal_hz != 0).then(|| 1e9 / nominal_hz as f64);
+        Self::fit_judged_by(pairs, nominal_hz, measured)
+    }
+
+    /// The same where `nominal_hz` is by definition, or stands in for what nobody knows.
+    /// Pairs that contradict it are believed.
+    pub(crate) fn fit_by_pairs_alone(pairs: &[ClockPair], nominal_hz: u64) -> ClockFit {
+        Self::fit_judged_by(pairs, nominal_hz, None)
+    }
+
+    /// `measured`: nanoseconds a tick, by which pairs are judged that do not agree on a ratio.
+    fn fit_judged_by(pairs: &[ClockPair], nominal_hz: u64, measured: Option<f64>) -> ClockFit {
         let nominal = if nominal_hz == 0 { 1.0 } else { 1e9 / nominal_hz as f64 };
         let mut host: Vec<ClockPair> =
             pairs.iter().filter(|pair| pair.track == 0).copied().collect();
@@ -111,10 +122,15 @@ impl ClockFit {
             suspends: Vec::new(),
             wall_steps: Vec::new(),
         };
+        let between = |two: &[ClockPair]| Step::between(&two[0], &two[1], nominal);
+        let steps: Vec<Step> = host.windows(2).map(between).collect();
+        let expected = agreed_ratio(&steps).or(measured);
         let (mut ticks, mut nanoseconds) = (0.0, 0.0);
         for (at, pair) in host.iter().enumerate() {
             let before = at.checked_sub(1).map(|at| &host[at]);
-            let begins_run = before.is_none_or(|before| fit.interruption(before, pair, nominal));
+            let begins_run = before.is_none_or(|before| {
+                fit.interruption(before.tick(), pair.tick(), &steps[at - 1], expected)
+            });
             if let (false, Some(before)) = (begins_run, before) {
                 ticks += pair.tick().wrapping_sub(before.tick()) as f64;
                 nanoseconds += (i128::from(pair.mono_ns) - i128::from(before.mono_ns)) as f64;
@@ -149,24 +165,25 @@ impl ClockFit {
     }
 
     /// Notes what came between two pairs, and tells whether it ends the run.
-    fn interruption(&mut self, a: &ClockPair, b: &ClockPair, nominal: f64) -> bool {
-        let after_tick = a.tick();
-        let mono = i128::from(b.mono_ns) - i128::from(a.mono_ns);
-        let boot = i128::from(b.boot_ns) - i128::from(a.boot_ns);
-        let wall = i128::from(b.wall_ns) - i128::from(a.wall_ns);
-        let uncertainty = ((a.width() as f64 + b.width() as f64) / 2.0 * nominal) as i128;
-        let jumped = b.tick() <= after_tick || mono < 0;
-        let slept = boot - mono > NOISE_NS + uncertainty;
+    fn interruption(
+        &mut self,
+        after_tick: u64,
+        to_tick: u64,
+        step: &Step,
+        expected: Option<f64>,
+    ) -> bool {
+        let jumped = step.went_back() || expected.is_some_and(|ratio| step.parted(ratio));
         if jumped {
-            self.jumps.push(Jump { after_tick, to_tick: b.tick(), mono_ns: clamp(mono) });
+            self.jumps.push(Jump { after_tick, to_tick, mono_ns: clamp(step.mono_ns) });
         }
-        if slept {
-            self.suspends.push(Suspend { after_tick, slept_ns: clamp(boot - mono) });
+        let slept = step.slept_ns();
+        if let Some(slept) = slept {
+            self.suspends.push(Suspend { after_tick, slept_ns: clamp(slept) });
         }
-        if (wall - boot).abs() > NOISE_NS + uncertainty {
-            self.wall_steps.push(WallStep { after_tick, step_ns: clamp(wall - boot) });
+        if let Some(set) = step.wall_step_ns() {
+            self.wall_steps.push(WallStep { after_tick, step_ns: clamp(set) });
         }
-        jumped || slept
+        jumped || slept.is_some()
     }
 
     /// Of any pair from the line through the first pair of its run.
@@ -271,6 +288,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
     const EPOCH: i64 = 1_700_000_000_000_000_000;
+    /// Of that counter, and off by more than any measured one.
+    const NOMINAL_HZ: u64 = 1_950_000_000;
 
     /// A pair of a counter at 2 ticks a nanosecond, at so many milliseconds.
     fn at(ms: i64) -> ClockPair {
@@ -311,7 +330,7 @@ mod tests {
 
     #[test]
     fn two_pairs_give_the_ratio_and_the_width_the_error() {
-        let fit = ClockFit::fit(&[at(0), at(1000)], 3_000_000_000);
+        let fit = ClockFit::fit(&[at(0), at(1000)], NOMINAL_HZ);
         assert_eq!(fit.ns_per_tick(), 0.5);
         assert_eq!(fit.ns(2000), 1000.0);
         assert_eq!(fit.error_ns(), Some(50.0));
@@ -353,23 +372,71 @@ mod tests {
     #[test]
     fn device_pairs_and_copies_do_not_count() {
         let device = ClockPair { track: 3, tick_before: 1, tick_after: 1, ..at(5) };
-        let fit = ClockFit::fit(&[at(0), device, at(0), at(1000), at(1000)], 3_000_000_000);
+        let fit = ClockFit::fit(&[at(0), device, at(0), at(1000), at(1000)], NOMINAL_HZ);
         assert_eq!((fit.ns_per_tick(), fit.pairs(), fit.jumps().len()), (0.5, 2, 0));
+    }
+
+    /// A pair of a counter that has leaped ahead by so many milliseconds.
+    fn leaped(pair: ClockPair, ms: i64) -> ClockPair {
+        let ticks = (ms * MS) as u64 * 2;
+        ClockPair {
+            tick_before: pair.tick_before + ticks,
+            tick_after: pair.tick_after + ticks,
+            ..pair
+        }
+    }
+
+    #[test]
+    fn counter_that_leaps_ahead_is_a_jump_and_the_ratio_holds() {
+        let leap = |second: i64| match second {
+            ..8 => at(second * 1000),
+            _ => leaped(at(second * 1000), 60_000),
+        };
+        let pairs: Vec<ClockPair> = (0..=20).map(leap).collect();
+        // Whether the nominal rate is right, unknown or wrong.
+        for nominal_hz in [NOMINAL_HZ, 0, 3_000_000_000] {
+            let fit = ClockFit::fit(&pairs, nominal_hz);
+            assert_eq!((fit.ns_per_tick(), fit.error_ns()), (0.5, Some(50.0)));
+            let (after_tick, to_tick) = (pairs[7].tick(), pairs[8].tick());
+            assert_eq!(fit.jumps(), [Jump { after_tick, to_tick, mono_ns: 1000 * MS }]);
+            assert!(fit.suspends().is_empty() && fit.wall_steps().is_empty());
+            assert_eq!(fit.mono_ns(at(500).tick()), at(500).mono_ns);
+            assert_eq!(fit.mono_ns(leaped(at(9500), 60_000).tick()), at(9500).mono_ns);
+            assert_eq!(fit.wall_ns(leaped(at(9500), 60_000).tick()), at(9500).wall_ns);
+        }
+    }
+
+    #[test]
+    fn counter_that_stands_still_for_a_while_is_a_jump() {
+        let mut late = [at(2000), at(3000)];
+        for pair in &mut late {
+            (pair.tick_before, pair.tick_after) =
+                (pair.tick_before - 1_000_000_000, pair.tick_after - 1_000_000_000);
+        }
+        let fit = ClockFit::fit(&[at(0), at(1000), late[0], late[1]], NOMINAL_HZ);
+        assert_eq!((fit.ns_per_tick(), fit.jumps().len()), (0.5, 1));
+    }
+
+    #[test]
+    fn two_pairs_that_contradict_a_measured_rate_are_a_jump_and_the_rate_serves() {
+        let pairs = [at(0), leaped(at(20_000), 60_000)];
+        let fit = ClockFit::fit(&pairs, 2_000_000_000);
+        assert_eq!((fit.ns_per_tick(), fit.error_ns(), fit.jumps().len()), (0.5, None, 1));
+        // What nobody measured contradicts nothing.
+        for fit in [ClockFit::fit(&pairs, 0), ClockFit::fit_by_pairs_alone(&pairs, 1_000_000_000)] {
+            assert_eq!((fit.ns_per_tick(), fit.jumps().len()), (0.125, 0));
+        }
     }
 
     #[test]
     fn suspend_is_found_and_does_not_stretch_the_ratio() {
         // The counter goes on through ten seconds of sleep; the monotonic clock does not.
-        let wake = |ms: i64| {
-            let mut pair = slept(at(ms), 10_000);
-            pair.tick_before += 20_000_000_000;
-            pair.tick_after += 20_000_000_000;
-            pair
-        };
+        let wake = |ms: i64| leaped(slept(at(ms), 10_000), 10_000);
         let fit = ClockFit::fit(&[at(0), at(100), wake(200), wake(300)], 3_000_000_000);
         assert_eq!(fit.ns_per_tick(), 0.5);
         assert_eq!(fit.suspends(), [Suspend { after_tick: at(100).tick(), slept_ns: 10_000 * MS }]);
         assert!(fit.wall_steps().is_empty(), "sleeping is not setting the clock");
+        assert!(fit.jumps().is_empty(), "nor is a counter that goes on through it a jump");
         assert_eq!(fit.mono_ns(wake(250).tick()), at(250).mono_ns);
         assert_eq!(fit.wall_ns(wake(250).tick()), slept(at(250), 10_000).wall_ns);
     }
@@ -396,7 +463,7 @@ mod tests {
         let mut back = at(200);
         back.mono_ns = at(50).mono_ns;
         back.boot_ns = at(50).boot_ns;
-        let fit = ClockFit::fit(&[at(0), at(100), back], 3_000_000_000);
+        let fit = ClockFit::fit(&[at(0), at(100), back], NOMINAL_HZ);
         assert_eq!(fit.jumps()[0].mono_ns, -50 * MS);
         assert_eq!(fit.ns_per_tick(), 0.5);
     }

@@ -1,6 +1,5 @@
-//! Columns: starts predicted from the record before (SPEC 8.3.1), and values
-//! split into byte planes (SPEC 8.2). Arithmetic only; compression is
-//! `sealing`'s and `reader`'s.
+//! Columns: which bytes of them vary (SPEC 8.2), and starts predicted from the record
+//! before (SPEC 8.3.1). Arithmetic only; compression is `chunk_encoder`'s and `reader`'s.
 
 use crate::chunk::section;
 use crate::record::{Record, UNIT};
@@ -60,20 +59,15 @@ impl Profile {
         };
         let first: [u64; 4] = bytemuck::cast(*first);
         let mut varying = [0_u64; 4];
-        let (mut set, mut borrow) = (0, 0);
-        for unit in units {
-            let words: &[u64; 4] = bytemuck::cast_ref(unit);
+        for words in bytemuck::cast_slice::<Record, [u64; 4]>(units) {
             for at in 0..4 {
                 varying[at] |= words[at] ^ first[at];
             }
-            set |= words[3];
-            // Borrows from the highest bit if the kind is 0.
-            borrow |= (words[3] & (0xFF << KIND)).wrapping_sub(1 << KIND);
         }
         Profile {
             first: bytemuck::cast(first),
             varying: bytemuck::cast(varying),
-            plain: set & NOT_PLAIN == 0 && borrow >> 63 == 0,
+            plain: are_plain(units),
         }
     }
 
@@ -92,8 +86,29 @@ impl Profile {
     }
 }
 
-/// The first unit that is not where an event can have it. The plain case is
-/// told by [`Profile::of`], without a branch a unit.
+/// Whether all units are records and none has slots. Without a branch a unit.
+pub(crate) fn are_plain(units: &[Record]) -> bool {
+    let (mut set, mut borrow) = (0, 0);
+    for [.., tags] in bytemuck::cast_slice::<Record, [u64; 4]>(units) {
+        set |= tags;
+        // Borrows from the highest bit if the kind is 0.
+        borrow |= (tags & (0xFF << KIND)).wrapping_sub(1 << KIND);
+    }
+    set & NOT_PLAIN == 0 && borrow >> 63 == 0
+}
+
+/// Whether the values of most records are durations, as far as some of them tell.
+pub(crate) fn are_mostly_timed(records: &[Record]) -> bool {
+    const LOOKED_AT: usize = 64;
+    // An odd distance: loops that record a span and a counter in turn are told by both.
+    let some = records.iter().step_by((records.len() / LOOKED_AT) | 1);
+    let (all, timed) = some.fold((0, 0), |(all, timed), record| {
+        (all + 1, timed + u32::from(record.kind.0.wrapping_sub(1) < 0x3F))
+    });
+    all > 0 && timed * 8 >= all * 7
+}
+
+/// The first unit that is not where an event can have it.
 pub(crate) fn misplaced_unit(units: &[Record]) -> Option<usize> {
     let mut at = 0;
     while at < units.len() {
@@ -110,31 +125,6 @@ pub(crate) fn misplaced_unit(units: &[Record]) -> Option<usize> {
         }
     }
     None
-}
-
-/// Copies byte `at` of every unit.
-pub(crate) fn plane_of_units(units: &[Record], at: usize, plane: &mut [u8]) {
-    copy_plane::<UNIT>(bytemuck::cast_slice(units), at, plane);
-}
-
-/// Copies byte `at` of every value.
-pub(crate) fn plane_of_values(values: &[u64], at: usize, plane: &mut [u8]) {
-    let at = if cfg!(target_endian = "big") { 7 - at } else { at };
-    copy_plane::<8>(bytemuck::cast_slice(values), at, plane);
-}
-
-/// Eight at a time: counting one by one takes as long as copying.
-fn copy_plane<const WIDTH: usize>(items: &[[u8; WIDTH]], at: usize, plane: &mut [u8]) {
-    let (eights, rest) = plane.as_chunks_mut::<8>();
-    let (items, items_rest) = items.as_chunks::<8>();
-    for (out, items) in eights.iter_mut().zip(items) {
-        for (out, item) in out.iter_mut().zip(items) {
-            *out = item[at];
-        }
-    }
-    for (out, item) in rest.iter_mut().zip(items_rest) {
-        *out = item[at];
-    }
 }
 
 /// Which bytes of some values vary, and the first value with those zeroed.
@@ -275,6 +265,19 @@ mod tests {
         }
         units[17] = Record { kind: Kind(0x7F), shape: 0xE0, ..units[0] };
         assert!(Profile::of(&units).plain);
+    }
+
+    #[test]
+    fn values_are_durations_if_few_records_are_points() {
+        let mut units = vec![span(1, 1, 0); 8_000];
+        units[3].kind = Kind(0x3F);
+        assert!(are_mostly_timed(&units) && are_mostly_timed(&units[..1]));
+        // The recorder's own readings, at the end of a slot.
+        units[7_700..].iter_mut().for_each(|unit| unit.kind = Kind(0x42));
+        assert!(are_mostly_timed(&units));
+        units.iter_mut().step_by(2).for_each(|unit| unit.kind = Kind(0x41));
+        assert!(!are_mostly_timed(&units));
+        assert!(!are_mostly_timed(&[]));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) const AREA_ALIGN: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"\x89RSCP\r\n\x1a";
 const MAJOR: u16 = 1;
-const MINOR: u16 = 1;
+const MINOR: u16 = 2;
 
 /// Whether a file that begins with these bytes (8 are enough) is a trace.
 pub fn looks_like_a_trace(first_bytes: &[u8]) -> bool {
@@ -330,7 +330,7 @@ mod tests {
     fn header_has_every_field_where_the_format_says() {
         let bytes = header().to_bytes();
         assert_eq!(bytes[0..8], [0x89, 0x52, 0x53, 0x43, 0x50, 0x0D, 0x0A, 0x1A]);
-        assert_eq!(bytes[8..16], [1, 0, 1, 0, 0, 0x10, 0, 0]);
+        assert_eq!(bytes[8..16], [1, 0, 2, 0, 0, 0x10, 0, 0]);
         assert_eq!(&bytes[16..32], b"0123456789abcdef");
         assert_eq!(bytes[32..40], [3, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(bytes[40..48], [0, 0, 0, 0, 4, 3, 2, 1]);

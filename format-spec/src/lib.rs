@@ -64,9 +64,12 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod batch_order;
 mod checksum;
 mod chunk;
+mod chunk_encoder;
 mod clock_fit;
+mod clock_step;
 mod columns;
 mod error;
 mod file_header;
@@ -79,13 +82,13 @@ mod metadata;
 mod names;
 mod noise;
 mod parts;
+mod planes;
 mod raw_content;
 mod raw_slot;
 mod reader;
 mod record;
 #[cfg(feature = "repro")]
 pub mod repro;
-mod sealing;
 mod slot_sealing;
 mod slots;
 mod tracks;
@@ -95,6 +98,7 @@ mod writer;
 mod zstd_stream;
 
 pub use chunk::{CHUNK_ALIGN, CHUNK_HEADER_LENGTH, ChunkKind};
+pub use chunk_encoder::ChunkEncoder;
 pub use clock_fit::{ClockFit, ClockPair, Jump, Suspend, WallStep};
 pub use error::Error;
 pub use file_header::{
@@ -114,11 +118,10 @@ pub use raw_content::RawContent;
 pub use raw_slot::{BatchKind, SLOT_HEAD, SlotWriter, count_events, mark_free, whole_events};
 pub use reader::{Batch, ChunkInfo, Columns, Damage, Damaged, Place, Source, Trace, Why};
 pub use record::{Kind, Record, Status, UNIT, ValueType};
-pub use sealing::ChunkEncoder;
 pub use slot_sealing::SlotSealing;
 pub use slots::{
-    EventDetails, Link, LinkRole, OwnedValue, Value, long_refs, parse_slots, slots_needed,
-    slots_needed_with, texts_left_cut, too_wide, write_slots, write_slots_with,
+    EventDetails, Link, LinkRole, OwnedValue, Value, long_refs, parse_slots, request_of,
+    slots_needed, slots_needed_with, texts_left_cut, too_wide, write_slots, write_slots_with,
 };
 pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};

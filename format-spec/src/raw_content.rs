@@ -1,7 +1,7 @@
 //! The reading half of a raw slot: what its published batches hold (SPEC 7).
 
 use crate::checksum;
-use crate::columns::{Profile, misplaced_unit};
+use crate::columns::{are_plain, misplaced_unit};
 use crate::little_endian::{u32_at, u64_at};
 use crate::raw_slot::{
     BatchKind, FREE, GENERATION, PUBLISHED, SEQUENCE, SLOT_HEAD, SLOT_MAGIC, STATE, batch_crc_seed,
@@ -120,7 +120,7 @@ impl RawContent {
 
     /// Takes in the batch at the start of `units`, and returns those behind it: none if it
     /// cannot be read, for then nobody knows where the next one begins.
-    pub(crate) fn read_next<'a>(&mut self, units: &'a [u8]) -> &'a [u8] {
+    fn read_next<'a>(&mut self, units: &'a [u8]) -> &'a [u8] {
         match self.read_batch(batch_crc_seed(self.sequence), units) {
             Some(taken) => &units[taken..],
             None => {
@@ -145,8 +145,9 @@ impl RawContent {
         }
     }
 
-    /// Takes in the batch at the start of `units`, and returns its length.
-    fn read_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
+    /// Takes in the batch at the start of `units`, and returns its length. None, with nothing
+    /// taken in, if it cannot be read.
+    pub(crate) fn read_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
         let head = units.get(..UNIT)?;
         let length = (1 + u32_at(head, 8) as usize).checked_mul(UNIT)?;
         let padded = units.get(UNIT..length)?;
@@ -184,7 +185,7 @@ impl RawContent {
             Err(_) => return false,
         }
         let units = &self.events[before..];
-        let whole = Profile::of(units).plain || misplaced_unit(units).is_none();
+        let whole = are_plain(units) || misplaced_unit(units).is_none();
         if !whole {
             self.events.truncate(before);
         }

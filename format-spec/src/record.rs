@@ -36,6 +36,8 @@ impl Kind {
     pub const TASK: Kind = Kind(0x08);
     /// The same, where each slice is a call of its own.
     pub const REUSED: Kind = Kind(0x09);
+    /// A time that a thread worked for a request, whose id is in a link slot.
+    pub const SCOPE: Kind = Kind(0x0A);
     /// Something that happened at an instant.
     pub const EVENT: Kind = Kind(0x40);
     /// A number to be added up.
@@ -72,6 +74,13 @@ impl Kind {
         matches!(self, Kind::TASK | Kind::REUSED)
     }
 
+    /// Whether it only says something about other records, and is no work of its track: a
+    /// life, or a scope.
+    #[inline]
+    pub const fn is_overlay(self) -> bool {
+        self.is_life() || matches!(self, Kind::SCOPE)
+    }
+
     /// Whether this unit belongs to the record before it.
     #[inline]
     pub const fn is_slot(self) -> bool {
@@ -96,6 +105,7 @@ impl Kind {
             Kind::FILL => "fill",
             Kind::TASK => "task",
             Kind::REUSED => "reused span",
+            Kind::SCOPE => "scope",
             Kind::EVENT => "event",
             Kind::COUNTER => "counter",
             Kind::GAUGE => "gauge",

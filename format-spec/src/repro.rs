@@ -2,11 +2,20 @@
 //! errors (`library`, `module`, `function`, `arguments`), text in and text out.
 //!
 //! What comes from a trace is data, never code: texts become literals of the
-//! script's language, and lines of comments can not be left.
+//! script's language, lines of comments can not be left, and the first lines, where an
+//! interpreter looks for orders in comments too, are the same in every script.
+
+mod json;
 
 use std::fmt::Write;
 
 use serde_json::Value;
+
+use json::Json;
+
+/// Before any text of a trace: Python takes `coding=` in a comment of its first two lines
+/// for the encoding of the whole, and some encodings make a new line of harmless letters.
+const PYTHON_BEGINS: &str = "#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n";
 
 /// In which language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +38,8 @@ pub struct Failure {
     /// What was called.
     pub function: Option<String>,
     /// Its arguments, as JSON: an array of them, an object of named ones, or
-    /// `{"args": [...], "kwargs": {...}}` for both.
+    /// `{"args": [...], "kwargs": {...}}` for both. They come to the function as they are
+    /// written here: every digit, and keys in their order. `NaN` and `Infinity` are Python's.
     pub arguments: Option<String>,
 }
 
@@ -47,46 +57,26 @@ impl Failure {
         }
     }
 
-    fn arguments(&self) -> Result<Arguments, String> {
-        let Some(text) = self.arguments.as_deref().filter(|text| !text.trim().is_empty()) else {
-            return Ok(Arguments::default());
-        };
-        let value: Value = serde_json::from_str(text).map_err(|error| {
+    fn arguments(&self) -> Result<Arguments<'_>, String> {
+        let text = self.arguments.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        let Some(text) = text else { return Ok(Arguments::default()) };
+        Arguments::of(text).map_err(|why| {
             format!(
-                "its field `arguments` is not JSON: {error}; it may have been cut, as texts of \
-                     more than 64 KiB are"
+                "its field `arguments` is not JSON: {why}; it may have been cut, as texts of \
+                 more than 64 KiB are"
             )
-        })?;
-        Ok(match value {
-            Value::Array(list) => Arguments { list, named: Vec::new() },
-            Value::Object(mut object) => {
-                let both = object.keys().all(|key| key == "args" || key == "kwargs");
-                match (both, object.remove("args"), object.remove("kwargs")) {
-                    (true, args, kwargs) if args.is_some() || kwargs.is_some() => Arguments {
-                        list: args.map(into_list).unwrap_or_default(),
-                        named: kwargs.map(into_named).unwrap_or_default(),
-                    },
-                    (_, args, kwargs) => {
-                        let back = [("args", args), ("kwargs", kwargs)];
-                        let back = back.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?)));
-                        let mut named: Vec<_> = object.into_iter().chain(back).collect();
-                        named.sort_by(|a, b| a.0.cmp(&b.0));
-                        Arguments { list: Vec::new(), named }
-                    }
-                }
-            }
-            single => Arguments { list: vec![single], named: Vec::new() },
         })
     }
 
-    fn python(&self, arguments: &Arguments) -> Result<String, String> {
+    fn python(&self, arguments: &Arguments<'_>) -> Result<String, String> {
         let function = self.function.as_deref().filter(|name| !name.is_empty());
         let function = function.ok_or("it has no field `function`, so there is nothing to call")?;
-        let mut script = String::from("#!/usr/bin/env python3\n");
+        let mut script = String::from(PYTHON_BEGINS);
         self.comment(&mut script);
-        let list = Value::Array(arguments.list.clone()).to_string();
-        let named: serde_json::Map<String, Value> = arguments.named.iter().cloned().collect();
-        let named = Value::Object(named).to_string();
+        let list = format!("[{}]", arguments.list.join(", "));
+        let named: Vec<String> =
+            arguments.named.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        let named = format!("{{{}}}", named.join(", "));
         // A JSON string is a Python string: it knows no escape that Python does not.
         let literal = |text: &str| Value::from(text).to_string();
         let _ = write!(
@@ -119,7 +109,7 @@ impl Failure {
         }
     }
 
-    fn shell(&self, arguments: &Arguments) -> Result<String, String> {
+    fn shell(&self, arguments: &Arguments<'_>) -> Result<String, String> {
         let words = [&self.library, &self.module, &self.function];
         let mut words: Vec<String> =
             words.into_iter().flatten().filter(|word| !word.is_empty()).cloned().collect();
@@ -128,12 +118,20 @@ impl Failure {
                         is nothing to run"
                 .to_owned());
         }
-        words.extend(arguments.list.iter().map(plain));
+        // Shells differ in whether `exec --` ends its options.
+        if words[0].starts_with('-') {
+            return Err("its program's name begins with a dash, which a shell takes for an option"
+                .to_owned());
+        }
+        for value in &arguments.list {
+            words.push(plain(value)?);
+        }
         for (key, value) in &arguments.named {
-            match value {
-                Value::Bool(true) => words.push(format!("--{key}")),
-                Value::Bool(false) | Value::Null => {}
-                value => words.push(format!("--{key}={}", plain(value))),
+            let key = plain(key)?;
+            match *value {
+                "true" => words.push(format!("--{key}")),
+                "false" | "null" => {}
+                value => words.push(format!("--{key}={}", plain(value)?)),
             }
         }
         if words.iter().any(|word| word.contains('\0')) {
@@ -158,28 +156,34 @@ impl Failure {
     }
 }
 
+/// Texts of JSON; keys have their quotes.
 #[derive(Debug, Default)]
-struct Arguments {
-    list: Vec<Value>,
-    named: Vec<(String, Value)>,
+struct Arguments<'a> {
+    list: Vec<&'a str>,
+    named: Vec<(&'a str, &'a str)>,
 }
 
-fn into_list(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(list) => list,
-        single => vec![single],
-    }
-}
-
-fn into_named(value: Value) -> Vec<(String, Value)> {
-    match value {
-        Value::Object(named) => {
-            // In one order, whichever the parser keeps.
-            let mut named: Vec<_> = named.into_iter().collect();
-            named.sort_by(|a, b| a.0.cmp(&b.0));
-            named
+impl<'a> Arguments<'a> {
+    fn of(text: &'a str) -> Result<Self, String> {
+        let named = match json::parse(text)? {
+            Json::Array(list) => return Ok(Self { list, named: Vec::new() }),
+            Json::Single(one) => return Ok(Self { list: vec![one], named: Vec::new() }),
+            Json::Object(named) => named,
+        };
+        let is_both = |(key, _): &(&str, &str)| matches!(*key, "\"args\"" | "\"kwargs\"");
+        if named.is_empty() || !named.iter().all(is_both) {
+            return Ok(Self { list: Vec::new(), named });
         }
-        _ => Vec::new(),
+        let mut both = Self::default();
+        for (key, value) in named {
+            match (key, json::parse(value)?) {
+                ("\"args\"", Json::Array(list)) => both.list = list,
+                ("\"args\"", _) => both.list = vec![value],
+                (_, Json::Object(named)) => both.named = named,
+                (_, _) => both.named = Vec::new(),
+            }
+        }
+        Ok(both)
     }
 }
 
@@ -189,11 +193,13 @@ fn ends_a_line(c: char) -> bool {
 }
 
 /// A text as it is, everything else as JSON.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+fn plain(value: &str) -> Result<String, String> {
+    if !value.starts_with('"') {
+        return Ok(value.to_owned());
     }
+    json::string(value).ok_or_else(|| {
+        "a text of its arguments has half of a character, which no command line can hold".to_owned()
+    })
 }
 
 /// One word of a shell, whatever is in it.
@@ -223,6 +229,7 @@ mod tests {
     fn a_python_script_is_data_in_a_fixed_frame() {
         let expected = concat!(
             "#!/usr/bin/env python3\n",
+            "# -*- coding: utf-8 -*-\n",
             "# call.exception\n",
             "# import os; os.abort()\n",
             "\n",
@@ -232,7 +239,7 @@ mod tests {
             "\n",
             "module = importlib.import_module(\"json.decoder\")\n",
             "function = functools.reduce(getattr, \"JSONDecoder.decode\".split(\".\"), module)\n",
-            "arguments = json.loads(\"[\\\"it's \\\\\\\"x\\\\\\\"\\\\n\\\",1,{\\\"a\\\":null}]\")\n",
+            "arguments = json.loads(\"[\\\"it's \\\\\\\"x\\\\\\\"\\\\n\\\", 1, {\\\"a\\\": null}]\")\n",
             "named = json.loads(\"{}\")\n",
             "print(repr(function(*arguments, **named)))\n",
         );
@@ -243,14 +250,29 @@ mod tests {
     fn a_shell_script_quotes_every_word() {
         let script = failure().script(Language::Shell).unwrap();
         let last = r#"exec json decoder JSONDecoder.decode 'it'\''s "x"
-' 1 '{"a":null}'"#;
+' 1 '{"a": null}'"#;
         assert!(script.ends_with(&format!("\n{last}\n")), "{script}");
         let named = Failure {
             arguments: Some(r#"{"path": "a b", "force": true, "dry": false, "n": 3}"#.to_owned()),
             ..Failure { library: Some("tool".to_owned()), ..Failure::default() }
         };
         let script = named.script(Language::Shell).unwrap();
-        assert!(script.ends_with("exec tool --force --n=3 '--path=a b'\n"), "{script}");
+        assert!(script.ends_with("exec tool '--path=a b' --force --n=3\n"), "{script}");
+    }
+
+    #[test]
+    fn a_program_that_a_shell_would_take_for_an_option_is_refused() {
+        let option = Failure {
+            library: Some("-c".to_owned()),
+            function: Some("echo".to_owned()),
+            ..Failure::default()
+        };
+        let why = option.script(Language::Shell).unwrap_err();
+        assert!(why.starts_with("its program's name begins with a dash"), "{why}");
+        let alone = Failure { library: Some(String::new()), function: option.library, ..option };
+        assert!(alone.script(Language::Shell).is_err());
+        let later = Failure { library: Some("sh".to_owned()), ..alone };
+        assert!(later.script(Language::Shell).unwrap().ends_with("exec sh -c\n"));
     }
 
     #[test]
@@ -280,14 +302,32 @@ mod tests {
         };
         assert_eq!(
             with(r#"{"args": [1], "kwargs": {"k": 2}}"#),
-            r#"arguments = json.loads("[1]") named = json.loads("{\"k\":2}")"#
+            r#"arguments = json.loads("[1]") named = json.loads("{\"k\": 2}")"#
         );
         assert_eq!(
             with(r#"{"args": 1, "other": 2}"#),
-            r#"arguments = json.loads("[]") named = json.loads("{\"args\":1,\"other\":2}")"#
+            r#"arguments = json.loads("[]") named = json.loads("{\"args\": 1, \"other\": 2}")"#
         );
         assert_eq!(with("7"), r#"arguments = json.loads("[7]") named = json.loads("{}")"#);
         assert_eq!(with(""), r#"arguments = json.loads("[]") named = json.loads("{}")"#);
+    }
+
+    #[test]
+    fn numbers_and_keys_come_as_they_were_written() {
+        let written = "123456789012345678901234567890 -0 1e400 1.50 NaN";
+        let list = format!("[{}]", written.replace(' ', ", "));
+        let given = Failure { arguments: Some(list.clone()), ..failure() };
+        let script = given.script(Language::Python).unwrap();
+        assert!(script.contains(&format!("\narguments = json.loads(\"{list}\")\n")), "{script}");
+        let script = given.script(Language::Shell).unwrap();
+        assert!(script.ends_with(&format!(" {written}\n")), "{script}");
+        let named = r#"{"z": 1, "a": {"y": 2, "b": 3}, "\ud800": 4}"#;
+        let given = Failure { arguments: Some(named.to_owned()), ..failure() };
+        let script = given.script(Language::Python).unwrap();
+        let expected = Value::from(named).to_string();
+        assert!(script.contains(&format!("\nnamed = json.loads({expected})\n")), "{script}");
+        let why = given.script(Language::Shell).unwrap_err();
+        assert!(why.contains("half of a character"), "{why}");
     }
 
     #[test]
@@ -296,7 +336,9 @@ mod tests {
         assert!(nothing.script(Language::Python).unwrap_err().contains("`function`"));
         assert!(nothing.script(Language::Shell).unwrap_err().contains("nothing to run"));
         let cut = Failure { arguments: Some("[1, 2".to_owned()), ..failure() };
-        assert!(cut.script(Language::Python).unwrap_err().contains("is not JSON: EOF"));
+        assert!(
+            cut.script(Language::Python).unwrap_err().contains("is not JSON: it ends too early")
+        );
         let zero = Failure { arguments: Some(r#"["a\u0000b"]"#.to_owned()), ..failure() };
         assert!(zero.script(Language::Shell).unwrap_err().contains("a zero byte"));
         assert!(zero.script(Language::Python).is_ok());

@@ -351,6 +351,18 @@ impl EventDetails {
     }
 }
 
+/// The request that an event says it is for, if it says so: a link slot of that role.
+/// Allocates nothing, for readers that ask every event.
+pub fn request_of(slots: &[Record]) -> Option<u128> {
+    let is_request =
+        |slot: &&Record| slot.kind == Kind::LINK && LinkRole(slot.status.0) == LinkRole::Request;
+    slots.iter().find(is_request).map(id_of_link)
+}
+
+fn id_of_link(slot: &Record) -> u128 {
+    u128::from(slot.start) | u128::from(slot.value) << 64
+}
+
 /// Parses the slots of one event. Kinds of slots and types of values that this
 /// version does not know are skipped; text that is not UTF-8 is repaired.
 pub fn parse_slots(slots: &[Record]) -> EventDetails {
@@ -388,7 +400,7 @@ pub fn parse_slots(slots: &[Record]) -> EventDetails {
                 }
             }
             Kind::LINK => details.links.push(Link {
-                id: slot.start as u128 | (slot.value as u128) << 64,
+                id: id_of_link(slot),
                 track: slot.link,
                 role: LinkRole(slot.status.0),
             }),
@@ -424,6 +436,19 @@ mod tests {
         expected[20..24].copy_from_slice(&[0x0D, 0x0C, 0, 0]);
         expected[28..30].copy_from_slice(&[0x80, 0x42]);
         assert_eq!(bytes(slot), &expected);
+    }
+
+    #[test]
+    fn the_request_of_an_event_is_the_first_link_of_that_role() {
+        let link = |id, role| Link { id, track: 0, role };
+        let links = [
+            link(1, LinkRole::Own),
+            link(7 << 100 | 3, LinkRole::Request),
+            link(9, LinkRole::Request),
+        ];
+        let slots = written(&[(1, Value::U64(4)), (2, Value::Text("four"))], &links);
+        assert_eq!(request_of(&slots), Some(7 << 100 | 3));
+        assert_eq!(request_of(&written(&[(1, Value::Text("no"))], &links[..1])), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::little_endian::u64_at;
 
 /// Bytes of the payload that this version writes.
-pub const VITALS_PAYLOAD: usize = 272;
+pub const VITALS_PAYLOAD: usize = 280;
 /// Bytes of the payload of version 1.0.
 const FIRST_PAYLOAD: usize = 256;
 
@@ -85,6 +85,8 @@ pub struct Vitals {
     pub long_texts: u64,
     /// Texts of errors that stayed cut, because there was no room beside the events.
     pub texts_cut: u64,
+    /// Records and slots that this tick left in the rings, because the file had no room for them.
+    pub waiting: u64,
 }
 
 impl Vitals {
@@ -107,6 +109,7 @@ impl Vitals {
         put(248, self.drain_ticks);
         put(256, self.long_texts);
         put(264, self.texts_cut);
+        put(272, self.waiting);
         bytes
     }
 
@@ -131,6 +134,7 @@ impl Vitals {
             drain_ticks: u64_at(payload, 248),
             long_texts: since(256),
             texts_cut: since(264),
+            waiting: since(272),
         })
     }
 
@@ -170,6 +174,7 @@ mod tests {
             drain_ticks: 7,
             long_texts: 8,
             texts_cut: 9,
+            waiting: 10,
         }
     }
 
@@ -185,7 +190,7 @@ mod tests {
             assert_eq!(at(112 + cause * 8), 20 + cause as u64);
             assert_eq!(at(176 + cause * 8), 30 + cause as u64);
         }
-        assert_eq!([at(240), at(248), at(256), at(264)], [6, 7, 8, 9]);
+        assert_eq!([at(240), at(248), at(256), at(264), at(272)], [6, 7, 8, 9, 10]);
     }
 
     #[test]
@@ -197,8 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn payload_of_the_first_version_is_read_and_counts_no_long_texts() {
-        let first = Vitals { long_texts: 0, texts_cut: 0, ..counting() };
+    fn payloads_of_earlier_versions_are_read_and_what_they_did_not_count_is_none() {
+        let second = Vitals { waiting: 0, ..counting() };
+        assert_eq!(Vitals::parse(&counting().to_bytes()[..272]), Some(second));
+        let first = Vitals { long_texts: 0, texts_cut: 0, ..second };
         assert_eq!(Vitals::parse(&counting().to_bytes()[..256]), Some(first));
     }
 

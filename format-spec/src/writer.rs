@@ -1,6 +1,7 @@
 //! Writing a whole trace in one go: for converters, generators and tests. A
 //! recorder, whose file has to survive its death, goes about it differently.
 
+use crate::chunk_encoder::ChunkEncoder;
 use crate::clock_fit::ClockPair;
 use crate::error::Error;
 use crate::file_header::{FileHeader, HEADER_LENGTH, Layout, VITALS_LENGTH, VITALS_OFFSET};
@@ -11,7 +12,6 @@ use crate::losses::{Loss, LostCause};
 use crate::names::{push_call_site, push_name};
 use crate::raw_content::RawContent;
 use crate::record::Record;
-use crate::sealing::ChunkEncoder;
 use crate::slots::{Link, Value, long_refs, slots_needed_with, too_wide, write_slots_with};
 use crate::tracks::{TrackKind, push_track};
 use crate::twin::write_twin;

@@ -30,7 +30,8 @@ enum Field {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    Events(Vec<Event>, u8),
+    /// Some, where the ring's memory was cut, and which ring.
+    Events(Vec<Event>, u8, u8),
     Name(u32, String),
     CallSite(u32, u32),
     Track(u32, u8, String),
@@ -40,6 +41,9 @@ enum Step {
     /// The next slot.
     Seal(Vec<(u64, u64, u32, u32, u32)>),
 }
+
+/// Records, each with its slots.
+type Events = Vec<(Record, Vec<Record>)>;
 
 const RECORDING: [u8; 16] = [7; 16];
 const UNITS: u32 = 4096;
@@ -63,7 +67,7 @@ fuzz_target!(|steps: Vec<Step>| {
     let mut sealed = vec![0; 4096];
     sealed[..256].copy_from_slice(&header(Layout::finished()).to_bytes());
     let mut encoder = ChunkEncoder::new(RECORDING).unwrap();
-    let mut expected: Vec<(Record, Vec<Record>)> = Vec::new();
+    let mut expected: Events = Vec::new();
     let mut losses = Vec::new();
 
     let mut steps = steps.into_iter().peekable();
@@ -74,15 +78,22 @@ fuzz_target!(|steps: Vec<Step>| {
         let start = live.raw_offset as usize + (slot * live.raw_stride) as usize;
         let bytes = &mut raw[start..start + live.raw_stride as usize];
         let mut writer = SlotWriter::begin(bytes, u64::from(slot) + 1);
-        let mut open = Vec::new();
+        let (mut open, mut rings) = (Vec::new(), Vec::<(u32, Vec<Record>)>::new());
         for step in steps.by_ref() {
             match step {
                 Step::Seal(spans) => {
                     open = spans;
                     break;
                 }
-                Step::Events(events, split) => {
-                    push_events(&mut writer, events, split.into(), &mut expected);
+                Step::Events(events, split, ring) => {
+                    // Tables have none, which is 0.
+                    let ring = 1 + u32::from(ring) % 4;
+                    let units = push_events(&mut writer, events, split.into(), ring, &mut expected);
+                    match rings.iter_mut().find(|known| known.0 == ring) {
+                        Some((_, known)) => known.extend(units),
+                        None if units.is_empty() => {}
+                        None => rings.push((ring, units)),
+                    }
                 }
                 other => push_table(&mut writer, other, &mut losses),
             }
@@ -100,6 +111,7 @@ fuzz_target!(|steps: Vec<Step>| {
             .map(|(start, id, name, track, depth)| (OpenSpan { start, id, name, track }, depth))
             .collect();
         sealed.extend_from_slice(encoder.data(&content, &open).unwrap());
+        check_sealing(bytes, &content, rings);
     }
 
     let (raw, sealed) = (Trace::open(&raw[..]).unwrap(), Trace::open(&sealed[..]).unwrap());
@@ -125,12 +137,26 @@ fuzz_target!(|steps: Vec<Step>| {
     assert_eq!(raw.clock_pairs(), sealed.clock_pairs());
 });
 
+/// A slot that is sealed step by step has everything, and what a ring had together.
+fn check_sealing(slot: &[u8], read: &RawContent, rings: Vec<(u32, Vec<Record>)>) {
+    let mut sealing = SlotSealing::new(RECORDING).unwrap();
+    assert!(sealing.begin(slot));
+    while sealing.progress() < 1.0 {
+        sealing.step(slot).unwrap();
+    }
+    let (_, content) = sealing.complete().unwrap();
+    let together: Vec<Record> = rings.into_iter().flat_map(|(_, units)| units).collect();
+    assert_eq!(content, &RawContent { events: together, ..read.clone() });
+}
+
+/// Writes as many of the events as there is room for, and returns those.
 fn push_events(
     writer: &mut SlotWriter<'_>,
     events: Vec<Event>,
     split: usize,
-    expected: &mut Vec<(Record, Vec<Record>)>,
-) {
+    ring: u32,
+    expected: &mut Events,
+) -> Vec<Record> {
     let mut units = Vec::new();
     for event in &events {
         let fields: Vec<(u32, Value<'_>)> = event
@@ -175,13 +201,14 @@ fn push_events(
     let units = &units[..taken];
     let (first, second) = units.split_at(split.min(taken));
     assert_eq!(whole_events(first, second, taken), taken);
-    assert!(writer.push_events(1, 2, count_events(units), first, second));
+    assert!(writer.push_events(ring, 2, count_events(units), first, second));
     for unit in units {
         match expected.last_mut() {
             Some((_, slots)) if unit.kind.is_slot() => slots.push(*unit),
             _ => expected.push((*unit, Vec::new())),
         }
     }
+    units.to_vec()
 }
 
 fn push_table(writer: &mut SlotWriter<'_>, step: Step, losses: &mut Vec<Loss>) {

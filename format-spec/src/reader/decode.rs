@@ -17,7 +17,7 @@ use std::ops::{BitOr, Range};
 const READ_AT_ONCE: u64 = 256 << 10;
 
 /// The chunk to decode.
-pub(crate) struct Sealed<'a> {
+pub(crate) struct SealedChunk<'a> {
     pub(crate) sequence: u64,
     pub(crate) offset: u64,
     pub(crate) events: usize,
@@ -84,7 +84,7 @@ fn column_of(section: u16) -> Columns {
 /// Decodes the columns asked for into an empty batch.
 pub(crate) fn decode<S: Source>(
     source: &S,
-    chunk: &Sealed<'_>,
+    chunk: &SealedChunk<'_>,
     columns: Columns,
     batch: &mut Batch,
 ) -> Result<(), Error> {
@@ -115,7 +115,7 @@ pub(crate) fn decode<S: Source>(
 }
 
 /// Decodes the long texts of a chunk, so far as they can be read.
-pub(crate) fn long_texts<S: Source>(source: &S, chunk: &Sealed<'_>, batch: &mut Batch) {
+pub(crate) fn long_texts<S: Source>(source: &S, chunk: &SealedChunk<'_>, batch: &mut Batch) {
     let mut sections = places(chunk.offset, chunk.sections);
     let Some((entry, offset)) = sections.find(|(entry, _)| entry.kind == section::LONG_TEXTS)
     else {
@@ -175,7 +175,7 @@ pub(crate) fn unpack_table<'a, S: Source>(
 
 struct Decoder<'a, S> {
     source: &'a S,
-    chunk: &'a Sealed<'a>,
+    chunk: &'a SealedChunk<'a>,
     scratch: &'a mut Scratch,
 }
 

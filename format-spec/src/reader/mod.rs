@@ -15,6 +15,7 @@ mod source;
 mod tables;
 mod trace;
 mod walk;
+mod window;
 
 pub use batch::{Batch, Columns};
 pub use damage::{Damage, Damaged, Why};

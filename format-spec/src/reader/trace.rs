@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, Columns};
 use super::damage::{Damage, Why};
-use super::decode::{self, Sealed};
+use super::decode::{self, SealedChunk};
 use super::inventory::Inventory;
 use super::source::Source;
 use super::tables::ToldOpen;
@@ -153,11 +153,15 @@ impl<S: Source> Trace<S> {
         // Pairs are repeated where a recording goes on in another file.
         let mut seen = HashSet::new();
         clock_pairs.retain(|pair| seen.insert(*pair));
-        let mut clock = ClockFit::fit(&clock_pairs, header.nominal_hz)
-            .with_origin(header.created_tick, header.created_wall_ns);
-        if header.counter == Counter::MonotonicNs {
-            clock = clock.of_nanoseconds();
-        }
+        // Nobody measures how long a nanosecond is, and where the header was lost or made for
+        // what came from elsewhere, it is said of any counter.
+        let clock = match header.counter {
+            Counter::MonotonicNs => {
+                ClockFit::fit_by_pairs_alone(&clock_pairs, header.nominal_hz).of_nanoseconds()
+            }
+            _ => ClockFit::fit(&clock_pairs, header.nominal_hz),
+        };
+        let clock = clock.with_origin(header.created_tick, header.created_wall_ns);
         Trace { source, header, inventory, tracks, losses, clock_pairs, clock }
     }
 
@@ -262,7 +266,7 @@ impl<S: Source> Trace<S> {
                 Ok(())
             }
             Place::Sealed { offset, .. } => {
-                let sealed = Sealed {
+                let sealed = SealedChunk {
                     sequence: chunk.sequence,
                     offset,
                     events: chunk.events as usize,
@@ -330,7 +334,9 @@ impl<S: Source> Trace<S> {
                 done => done?,
             }
             let records = batch.start.iter().zip(&batch.track).zip(&batch.name).zip(&batch.kind);
-            let identities = records.map(|(((start, track), name), kind)| {
+            // A scope is on no stack, so that its end is no span's.
+            let ends = records.filter(|(_, kind)| Kind(**kind) != Kind::SCOPE);
+            let identities = ends.map(|(((start, track), name), kind)| {
                 let is_whole = matches!(Kind(*kind), Kind::ASYNC_SPAN | Kind::TASK | Kind::REUSED);
                 (*start, *track, *name, is_whole)
             });

@@ -3,6 +3,7 @@
 
 use super::damage::{Damage, Damaged, Why};
 use super::source::Source;
+use super::window::Window;
 use crate::chunk::{
     CHUNK_ALIGN, CHUNK_HEADER_LENGTH, CHUNK_MAGIC, ChunkHeader, ChunkKind, SECTION_ENTRY_LENGTH,
     SectionEntry,
@@ -12,7 +13,7 @@ use std::ops::Range;
 
 /// Read at once from the start of a chunk: header, the largest directory, and
 /// usually all tables.
-const PREFIX: usize = 4096;
+const PREFIX: u64 = 4096;
 /// Read at once while searching.
 const BLOCK: usize = 256 << 10;
 /// A store to a file may be cut short here, where a page ends.
@@ -93,8 +94,7 @@ pub(crate) struct Hole {
 pub(crate) struct Walker<'a, S> {
     source: &'a S,
     recording: [u8; 16],
-    prefix: Vec<u8>,
-    block: Vec<u8>,
+    window: Window<'a, S>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) holes: Vec<Hole>,
     pub(crate) unknown: u64,
@@ -105,8 +105,7 @@ impl<'a, S: Source> Walker<'a, S> {
         Walker {
             source,
             recording,
-            prefix: Vec::with_capacity(PREFIX),
-            block: Vec::new(),
+            window: Window::new(source),
             damage: Vec::new(),
             holes: Vec::new(),
             unknown: 0,
@@ -134,18 +133,25 @@ impl<'a, S: Source> Walker<'a, S> {
                 }
             }
             let mut look = self.look(at, end);
-            if matches!(look, Look::Cut(_, Why::CutOff)) {
+            let overtaken = match look {
+                Look::Cut(_, Why::CutOff) => true,
+                // A header that was written since its bytes were read is not to be searched past.
+                Look::Nothing(_) => !complete && self.window.is_outdated(at, CHUNK_HEADER_LENGTH),
+                _ => false,
+            };
+            if overtaken {
                 end = self.length();
                 look = self.look(at, end);
             }
             match look {
                 Look::Chunk(found) => {
-                    at += u64::from(found.header.length);
+                    let length = u64::from(found.header.length);
                     if found.header.kind == ChunkKind::DATA {
                         self.close_holes(found.header.sequence);
                         last_data = Some(found.header.sequence);
                     }
-                    visit(found, &self.prefix);
+                    visit(found, self.window.kept(at));
+                    at += length;
                 }
                 Look::Unknown(length) => {
                     self.unknown += 1;
@@ -186,23 +192,29 @@ impl<'a, S: Source> Walker<'a, S> {
     pub(crate) fn ring(&mut self, area: Range<u64>, visit: &mut impl FnMut(Found, &[u8])) {
         let end = area.end.min(self.length());
         let mut at = area.start;
-        while let Some(place) = self.search(at, end) {
-            at = place + CHUNK_ALIGN as u64;
-            match self.look(place, end) {
+        while at < end {
+            match self.look(at, end) {
                 Look::Chunk(found) => {
-                    at = place + u64::from(found.header.length);
-                    visit(found, &self.prefix);
+                    let length = u64::from(found.header.length);
+                    visit(found, self.window.kept(at));
+                    at += length;
                 }
                 Look::Unknown(length) => {
                     self.unknown += 1;
-                    at = place + length;
+                    at += length;
                 }
                 Look::Refused(header, why) => {
-                    at = place + u64::from(header.length);
-                    self.lose_chunk(place..at, &header, why);
+                    let next = at + u64::from(header.length);
+                    self.lose_chunk(at..next, &header, why);
+                    at = next;
                 }
-                Look::Cut(header, why) => self.lose_chunk(place..end, &header, why),
-                Look::Nothing(_) => {}
+                Look::Cut(header, why) => {
+                    self.lose_chunk(at..end, &header, why);
+                    at = self.search(at + CHUNK_ALIGN as u64, end).unwrap_or(end);
+                }
+                Look::Nothing(_) => {
+                    at = self.search(at + CHUNK_ALIGN as u64, end).unwrap_or(end);
+                }
             }
         }
     }
@@ -227,16 +239,15 @@ impl<'a, S: Source> Walker<'a, S> {
     }
 
     fn look(&mut self, at: u64, end: u64) -> Look {
-        let length = (end - at).min(PREFIX as u64) as usize;
-        if length < CHUNK_HEADER_LENGTH {
+        if end - at < CHUNK_HEADER_LENGTH as u64 {
             return Look::Nothing(Why::CutOff);
         }
-        self.prefix.resize(length, 0);
-        if self.source.read_exact_at(&mut self.prefix, at).is_err() {
+        let prefix = at..end.min(at + PREFIX);
+        let Ok(bytes) = self.window.hold(prefix.clone(), CHUNK_HEADER_LENGTH) else {
             return Look::Nothing(Why::Unreadable);
-        }
-        let Some(header) = ChunkHeader::parse(&self.prefix) else {
-            let bytes = &self.prefix[..CHUNK_HEADER_LENGTH];
+        };
+        let Some(header) = ChunkHeader::parse(bytes) else {
+            let bytes = &bytes[..CHUNK_HEADER_LENGTH];
             return Look::Nothing(if bytes.iter().all(|byte| *byte == 0) {
                 Why::Zeros
             } else if bytes.starts_with(&CHUNK_MAGIC) {
@@ -269,8 +280,11 @@ impl<'a, S: Source> Walker<'a, S> {
         {
             return Look::Refused(header, Why::Lengths);
         }
-        // The prefix has room for the largest directory, and the chunk lies within the file.
-        let directory = &self.prefix[CHUNK_HEADER_LENGTH..CHUNK_HEADER_LENGTH + directory];
+        // The prefix has room for the largest directory.
+        let Ok(bytes) = self.window.hold(prefix, chunk.min(PREFIX) as usize) else {
+            return Look::Nothing(Why::Unreadable);
+        };
+        let directory = &bytes[CHUNK_HEADER_LENGTH..CHUNK_HEADER_LENGTH + directory];
         if crc32c::crc32c(directory) != header.directory_crc {
             return Look::Refused(header, Why::Checksum);
         }
@@ -291,7 +305,7 @@ impl<'a, S: Source> Walker<'a, S> {
             return true;
         }
         let page_ends = (PAGE - at % PAGE) as usize;
-        let header = &self.prefix[..CHUNK_HEADER_LENGTH];
+        let Some(header) = self.window.kept(at).get(..CHUNK_HEADER_LENGTH) else { return false };
         let written = if page_ends < CHUNK_HEADER_LENGTH && header.starts_with(&CHUNK_MAGIC) {
             page_ends
         } else {
@@ -303,25 +317,24 @@ impl<'a, S: Source> Walker<'a, S> {
     /// The first intact chunk header of this recording at or after `at`.
     fn search(&mut self, mut at: u64, end: u64) -> Option<u64> {
         while end.saturating_sub(at) >= CHUNK_HEADER_LENGTH as u64 {
-            // Blocks overlap by a header, so that none is missed between them.
-            let length = (end - at).min((BLOCK + CHUNK_HEADER_LENGTH) as u64) as usize;
-            if self.block.len() < length {
-                self.block = vec![0; length];
-            }
-            let block = &mut self.block[..length];
-            if self.source.read_exact_at(block, at).is_err() {
-                block.fill(0);
-            }
-            let places = (0..BLOCK.min(length)).step_by(CHUNK_ALIGN);
-            for place in places.take_while(|place| place + CHUNK_HEADER_LENGTH <= length) {
-                let bytes = &block[place..place + CHUNK_HEADER_LENGTH];
+            let block = at..end.min(at + BLOCK as u64);
+            // What cannot be read is no header.
+            let Ok(bytes) = self.window.hold(block, CHUNK_HEADER_LENGTH) else {
+                at += BLOCK as u64;
+                continue;
+            };
+            // A header that reaches past what is kept is looked at with what comes next.
+            for bytes in bytes.windows(CHUNK_HEADER_LENGTH).step_by(CHUNK_ALIGN) {
+                if at + CHUNK_HEADER_LENGTH as u64 > end {
+                    return None;
+                }
                 if bytes.starts_with(&CHUNK_MAGIC)
                     && ChunkHeader::parse(bytes).is_some_and(|it| it.recording == self.recording)
                 {
-                    return Some(at + place as u64);
+                    return Some(at);
                 }
+                at += CHUNK_ALIGN as u64;
             }
-            at += BLOCK as u64;
         }
         None
     }

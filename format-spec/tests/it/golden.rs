@@ -17,6 +17,15 @@ fn regenerate() -> bool {
     std::env::var_os("RINGSCOPE_REGENERATE").is_some()
 }
 
+const NAMES: [(u32, &str); 6] = [
+    (1, "token"),
+    (2, "decode"),
+    (3, "loss"),
+    (4, "src/main.rs"),
+    (5, "demo"),
+    (6, "request.scope"),
+];
+
 /// One of every structure of a finished file, small enough that nothing is worth
 /// compressing: the bytes do not depend on the version of zstd.
 pub(crate) fn annotated() -> TraceFile {
@@ -25,7 +34,7 @@ pub(crate) fn annotated() -> TraceFile {
     let chunk = file.encoder.metadata(1, &pairs).unwrap().to_vec();
     file.append(&chunk);
     let mut names = Vec::new();
-    for (id, text) in [(1, "token"), (2, "decode"), (3, "loss"), (4, "src/main.rs"), (5, "demo")] {
+    for (id, text) in NAMES {
         push_name(&mut names, id, text);
     }
     push_call_site(&mut names, 1, 17, 4, 5);
@@ -39,7 +48,7 @@ pub(crate) fn annotated() -> TraceFile {
         tick: 9_000,
         state: RecordingState::Finished,
         stored: count_events(&content.events).into(),
-        stored_slots: 5,
+        stored_slots: 6,
         bytes: file.bytes.len() as u64 - HEADER_LENGTH,
         drain_ticks: 4,
         long_texts: 1,
@@ -54,8 +63,8 @@ pub(crate) fn annotated() -> TraceFile {
 /// part of it had fitted into the slots.
 const LONG: &str = "CUDA error 700: an illegal memory access was encountered";
 
-/// Two tokens with a decode in each, one event with fields, text and an id, and an error
-/// with a long text.
+/// Two tokens with a decode in each, one event with fields, text and an id, an error with a
+/// long text, and the scope of the request that all of this but the event was done for.
 fn content() -> RawContent {
     let mut content = RawContent { sequence: 1, ..RawContent::default() };
     push_track(&mut content.tracks, 1, TrackKind::Thread, 4711, "main");
@@ -104,6 +113,10 @@ fn content() -> RawContent {
     });
     content.events.push(long_text_slot(3, 1));
     push_long_text(&mut content.long_texts, 1, LONG, false);
+    let shape = Record::shape_of(1, ValueType::None);
+    let scope = Record::timed(Kind::SCOPE, 6, 1, 990, 2_610);
+    content.events.push(Record { shape, ..scope });
+    write_slots(&[], &links, |slot| content.events.push(slot));
     content
 }
 
@@ -132,8 +145,8 @@ pub(crate) fn killed() -> TraceFile {
     write_in_flight(file.in_flight(0), 2, 31_500, 1, 2, &[span(30_500, 1), span(30_700, 2)]);
     let asynchronous = OpenSpan { start: 30_600, id: 99, name: 3, track: 1 };
     write_in_flight(file.in_flight(1), 1, 31_500, 0, 1, &[asynchronous]);
-    file.vitals(&Vitals { tick: 31_000, stored: 18, ..Vitals::default() });
-    file.vitals(&Vitals { tick: 31_500, stored: 22, ..Vitals::default() });
+    file.vitals(&Vitals { tick: 31_000, stored: 19, ..Vitals::default() });
+    file.vitals(&Vitals { tick: 31_500, stored: 23, ..Vitals::default() });
     file
 }
 
@@ -181,11 +194,11 @@ fn golden_finished_file_says_what_it_said() {
     assert_eq!(trace.events_missing(), Some(0));
     assert_eq!(trace.header(), &header(Layout::finished()));
     let vitals = trace.vitals().unwrap();
-    assert_eq!((vitals.stored, vitals.total_lost(), vitals.total_skipped()), (6, 2, 3));
-    assert_eq!((vitals.produced(), vitals.long_texts), (11, 1));
+    assert_eq!((vitals.stored, vitals.total_lost(), vitals.total_skipped()), (7, 2, 3));
+    assert_eq!((vitals.produced(), vitals.long_texts), (12, 1));
     assert_eq!(events(&trace), events_of(&content().events));
     let names: Vec<(u32, &str)> = trace.names().iter().collect();
-    assert_eq!(names, [(1, "token"), (2, "decode"), (3, "loss"), (4, "src/main.rs"), (5, "demo")]);
+    assert_eq!(names, NAMES);
     assert_eq!(trace.names().call_sites(1), [CallSiteEntry { line: 17, file: 4, module: 5 }]);
     assert_eq!(trace.metadata()["process.command"], "loop --once");
     assert_eq!(trace.tracks()[1].kind, TrackKind::GpuQueue);
@@ -203,6 +216,21 @@ fn golden_finished_file_says_what_it_said() {
     let slots = batch.records().nth(5).unwrap().1;
     assert_eq!(parse_slots(slots).fields, [(3, beginning)]);
     assert_eq!(batch.details(slots).fields, [(3, whole)]);
+    let (scope, slots) = batch.records().nth(6).unwrap();
+    assert_eq!((scope.kind, scope.duration()), (Kind::SCOPE, Some(2_610)));
+    let request = Link { id: 0xABCD, track: 0, role: LinkRole::Request };
+    assert_eq!(parse_slots(slots).links, [request]);
+}
+
+#[test]
+fn golden_file_of_the_second_version_goes_on_being_read() {
+    let bytes = std::fs::read(path("annotated-1.1.trace")).unwrap();
+    let trace = Trace::open(bytes.as_slice()).unwrap();
+    assert_eq!((trace.damage(), trace.events_missing()), (&[][..], Some(0)));
+    let vitals = trace.vitals().unwrap();
+    assert_eq!((vitals.stored, vitals.long_texts), (6, 1));
+    let without_the_scope = &content().events[..11];
+    assert_eq!(events(&trace), events_of(without_the_scope));
 }
 
 #[test]
@@ -230,6 +258,6 @@ fn golden_killed_file_says_what_it_said() {
     assert_eq!((in_flight[1].track, in_flight[1].spans[0].id), (0, 99));
     assert_eq!(
         trace.vitals().map(|it| (it.state, it.stored)),
-        Some((RecordingState::Recording, 22))
+        Some((RecordingState::Recording, 23))
     );
 }

@@ -204,3 +204,55 @@ fn a_slot_that_cannot_be_sealed_is_an_error_and_the_next_one_is_not() {
     sealing.end();
     assert!(!sealing.is_busy() && sealing.complete().is_none());
 }
+
+/// A slot of three rings that were drained in turn, and what each of them had.
+fn slot_of_three_rings() -> (TraceFile, [Vec<Record>; 3]) {
+    let mut file = TraceFile::live(1, 400);
+    let mut rings: [Vec<Record>; 3] = Default::default();
+    let mut writer = SlotWriter::begin(file.slot(0), 1);
+    for (turn, records) in spans(1, 120, 1_000).events.chunks(10).enumerate() {
+        let ring = turn % 3;
+        assert!(writer.push_events(ring as u32, 5, 10, records, &[]));
+        rings[ring].extend(records);
+    }
+    writer.publish();
+    (file, rings)
+}
+
+fn sealed(slot: &[u8]) -> (Vec<u8>, RawContent) {
+    let mut sealing = SlotSealing::new(RECORDING).unwrap();
+    assert!(sealing.begin(slot));
+    while sealing.progress() < 1.0 {
+        sealing.step(slot).unwrap();
+    }
+    let (chunk, content) = sealing.complete().unwrap();
+    (chunk.to_vec(), content.clone())
+}
+
+#[test]
+fn what_a_ring_had_lies_together_in_the_chunk_as_it_was_recorded() {
+    let (mut file, rings) = slot_of_three_rings();
+    let drained = events(&file.open());
+    let (chunk, _) = sealed(file.slot(0));
+    file.append(&chunk);
+    let together = events(&file.open());
+    assert_eq!(together, events_of(&rings.concat()));
+    assert_ne!(together, drained);
+    assert_eq!(together.len(), drained.len());
+}
+
+#[test]
+fn of_a_damaged_slot_that_is_kept_which_a_reader_of_the_slot_would_keep() {
+    let (mut file, _) = slot_of_three_rings();
+    // Twelve batches of ten records and a header, behind the slot's own.
+    for batch in 0..12 {
+        let byte = SLOT_HEAD + batch * 11 * 32 + 77;
+        file.slot(0)[byte] ^= 1;
+        let mut as_read = RawContent::default();
+        assert!(as_read.read_into(file.slot(0)));
+        let (_, content) = sealed(file.slot(0));
+        assert_eq!(content, as_read, "batch {batch}");
+        assert_eq!(content.events.len(), batch * 10);
+        file.slot(0)[byte] ^= 1;
+    }
+}

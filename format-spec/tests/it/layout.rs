@@ -117,6 +117,26 @@ fn planes_have_their_lengths_first_and_noise_is_stored_as_it_is() {
 }
 
 #[test]
+fn low_bytes_of_values_are_stored_as_they_are_if_they_are_durations_and_packed_if_they_count_up() {
+    // No multiple of what the low byte goes round in, nor is an eighth of it.
+    const COUNT: usize = 15_000;
+    let mut encoder = ChunkEncoder::new(RECORDING).unwrap();
+    let mut value_bytes = |kind: fn(usize) -> Kind, value: fn(u64) -> u64| {
+        let record = |at: usize| Record::timed(kind(at), 1, 1, at as u64, value(at as u64));
+        let events = (0..COUNT).map(record).collect();
+        let content = RawContent { sequence: 1, events, ..RawContent::default() };
+        section(encoder.data(&content, &[]).unwrap(), 2).1.len()
+    };
+    let counts_up = |at| at;
+    let noise = |at: u64| (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
+    assert_eq!(value_bytes(|_| Kind::SPAN, noise), 2 * (4 + COUNT));
+    // A gauge's low byte goes round, and one span among the readings changes nothing.
+    assert!(value_bytes(|_| Kind::GAUGE, counts_up) < COUNT / 20);
+    let almost_all = |at| if at == 7 { Kind::SPAN } else { Kind::GAUGE };
+    assert!(value_bytes(almost_all, counts_up) < COUNT / 20);
+}
+
+#[test]
 fn chunks_are_padded_with_zeros_and_tables_come_first() {
     let mut encoder = ChunkEncoder::new(RECORDING).unwrap();
     let mut content = spans(1, 10, 100);

@@ -3,6 +3,7 @@
 mod allocation;
 mod build;
 mod claims;
+mod clock;
 mod damage;
 mod golden;
 mod golden_listing;
@@ -13,5 +14,6 @@ mod list_output;
 mod live;
 mod long_texts;
 mod parallel;
+mod reads;
 mod round_trip;
 mod unknown;

@@ -402,6 +402,17 @@ fn span_that_has_a_record_is_not_in_flight_any_more() {
 }
 
 #[test]
+fn a_scope_that_ended_does_not_end_a_span_that_began_with_it() {
+    let mut file = TraceFile::live(1, 100);
+    let open = OpenSpan { start: 105, id: 0, name: 1, track: 1 };
+    write_in_flight(file.in_flight(0), 1, 900, 1, 1, &[open]);
+    let mut writer = SlotWriter::begin(file.slot(0), 1);
+    writer.push_events(0, 900, 1, &[Record::timed(Kind::SCOPE, 1, 1, 105, 20)], &[]);
+    writer.publish();
+    assert_eq!(file.open().in_flight().unwrap()[0].spans, [open]);
+}
+
+#[test]
 fn ring_area_is_read_in_order_of_sequence() {
     let layout = Layout::live(1, 1, 10, 16 << 10);
     let mut file = TraceFile::new(FileHeader { mode: Mode::KeepLast, ..header(layout) });

@@ -107,7 +107,7 @@ fn newer_major_version_is_refused_with_a_message_that_says_what_to_do() {
     let mut file = TraceFile::finished();
     file.bytes[8] = 2;
     let error = Trace::open(file.bytes.as_slice()).err().unwrap();
-    assert!(matches!(error, Error::NewerVersion { major: 2, minor: 1 }));
+    assert!(matches!(error, Error::NewerVersion { major: 2, minor: 2 }));
     assert!(error.to_string().contains("a newer one"), "{error}");
 }
 

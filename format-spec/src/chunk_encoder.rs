@@ -1,4 +1,5 @@
-//! Sealing: from the content of a raw slot to a compressed chunk (SPEC 8).
+//! Making chunks: of the content of a raw slot, which is sealing, and of names, metadata and
+//! open spans (SPEC 8).
 
 use crate::chunk::{
     CHUNK_ALIGN, CHUNK_HEADER_LENGTH, ChunkHeader, ChunkKind, SECTION_ENTRY_LENGTH, SectionEntry,
@@ -11,6 +12,7 @@ use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES, within};
 use crate::little_endian::round_up;
 use crate::noise::is_noise;
 use crate::parts::{Apart, Parts};
+use crate::planes::{Planes, Words};
 use crate::raw_content::RawContent;
 use crate::{metadata, names};
 use zstd::zstd_safe::{CCtx, CParameter, ParamSwitch, compress_bound, get_error_name};
@@ -43,15 +45,15 @@ const TIMES: [CParameter; 5] = [
     CParameter::LiteralCompressionMode(ParamSwitch::Enable),
 ];
 
-/// Tables up to this size are stored as they are: a frame of its own would save
-/// next to nothing.
-const PLAIN_TABLE: usize = 256;
+/// Tables up to this size are stored as they are. A frame of its own would save half of it, for
+/// as much work as a tenth of a whole slot is.
+const PLAIN_TABLE: usize = 2_048;
 
 /// Bytes that the encoder keeps for the next chunk.
 const KEPT: usize = 2 << 20;
 
 /// Makes chunks. It keeps its memory from chunk to chunk: 2 MiB of addresses, of which
-/// pages are taken as chunks need them, and about 0.6 MiB besides for chunks of 16,384 units.
+/// pages are taken as chunks need them, and about 0.7 MiB besides for chunks of 16,384 units.
 pub struct ChunkEncoder {
     recording: [u8; 16],
     zstd: CCtx<'static>,
@@ -62,7 +64,7 @@ pub struct ChunkEncoder {
     directory: Vec<SectionEntry>,
     /// Of the chunk that is being made, what is in `out`.
     done: Done,
-    plane: Vec<u8>,
+    planes: Planes,
     table: Vec<u8>,
     apart: Apart,
 }
@@ -89,7 +91,7 @@ impl ChunkEncoder {
             used: 0,
             directory: Vec::new(),
             done: Done::default(),
-            plane: Vec::new(),
+            planes: Planes::default(),
             table: Vec::new(),
             apart: Apart::default(),
         })
@@ -180,16 +182,19 @@ impl ChunkEncoder {
         if let Some((_, table, _)) = tables.find(|table| table.0 == kind) {
             return self.store_table(at, table);
         }
-        for (units, _, columns) in parts.units() {
+        let words: fn(usize) -> [Words; 2] = |word| [Words::Records(word), Words::Slots(word)];
+        for (number, (units, _, columns)) in parts.units().into_iter().enumerate() {
             if let Some(column) = columns.iter().find(|column| column.section == kind) {
-                return self.store_plane(at, units.len(), |byte, plane| {
-                    columns::plane_of_units(units, column.first_byte + byte, plane);
+                let (word, byte) = (column.first_byte / 8, column.first_byte % 8);
+                let units: &[[u64; 4]] = bytemuck::cast_slice(units);
+                let times = kind == section::VALUE && columns::are_mostly_timed(parts.records);
+                return self.store_plane(at, byte, times, |planes| {
+                    planes.hold(words(word)[number], units, word);
                 });
             }
         }
-        self.store_plane(at, parts.residuals.len(), |byte, plane| {
-            columns::plane_of_values(parts.residuals, byte, plane);
-        })
+        let residuals: &[[u64; 1]] = bytemuck::cast_slice(parts.residuals);
+        self.store_plane(at, 0, true, |planes| planes.hold(Words::Residuals, residuals, 0))
     }
 
     /// A names chunk of entries made by [`push_name`](crate::push_name) and
@@ -281,6 +286,7 @@ impl ChunkEncoder {
             self.out.shrink_to_fit();
         }
         self.directory.clear();
+        self.planes.forget();
         (self.used, self.done) = (0, Done::default());
     }
 
@@ -352,29 +358,27 @@ impl ChunkEncoder {
         Ok(())
     }
 
-    /// The next plane of a column. Their lengths come first, then all of them.
+    /// The next plane of a column, which begins at this byte of the words that `hold` has split.
+    /// Their lengths come first, then all of them. `times`: nearly all of the column is measured times.
     fn store_plane(
         &mut self,
         at: usize,
-        items: usize,
-        copy_plane: impl FnOnce(usize, &mut [u8]),
+        first_byte: usize,
+        times: bool,
+        hold: impl FnOnce(&mut Planes),
     ) -> Result<(), Error> {
         let planes = self.directory[at].planes;
         if self.done.planes == 0 {
             self.done.start = self.used;
             self.used += 4 * planes.count_ones() as usize;
-            let times = matches!(self.directory[at].kind, section::START | section::VALUE);
             self.tune(if times { TIMES } else { PLANES })?;
         }
         let mut varying = (0..8).filter(|byte| planes & (1 << byte) != 0);
         if let Some(byte) = varying.nth(self.done.planes as usize) {
-            let mut plane = std::mem::take(&mut self.plane);
-            if plane.len() < items {
-                plane.resize(items, 0);
-            }
-            copy_plane(byte, &mut plane[..items]);
-            let stored = self.pack(&plane[..items]);
-            self.plane = plane;
+            let mut split = std::mem::take(&mut self.planes);
+            hold(&mut split);
+            let stored = self.pack(split.plane(first_byte + byte), times);
+            self.planes = split;
             let length_at = self.done.start + 4 * self.done.planes as usize;
             self.out[length_at..length_at + 4].copy_from_slice(&(stored? as u32).to_le_bytes());
             self.done.planes += 1;
@@ -389,9 +393,15 @@ impl ChunkEncoder {
     }
 
     /// Stores a plane, compressed where that saves anything. Returns its length.
-    fn pack(&mut self, plane: &[u8]) -> Result<usize, Error> {
-        self.code_literals(!is_noise(plane))?;
-        let mut stored = self.compress(plane)?;
+    fn pack(&mut self, plane: &[u8], times: bool) -> Result<usize, Error> {
+        let noise = is_noise(plane);
+        // The low bytes of measured times that are noise repeat nothing either, which those of
+        // numbers that count up do.
+        let mut stored = plane.len();
+        if !(noise && times) {
+            self.code_literals(!noise)?;
+            stored = self.compress(plane)?;
+        }
         if stored >= plane.len() {
             stored = plane.len();
             self.out[self.used..self.used + stored].copy_from_slice(plane);
