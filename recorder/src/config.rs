@@ -149,25 +149,37 @@ impl Builder {
     }
 
     /// How much memory all rings may take together; a thread that gets none has
-    /// its events counted as lost. Default: 1 GiB, which is 546 threads at once.
+    /// its events counted as lost. Two get one in any case. Default: 1 GiB, which is 542 threads at once.
     pub fn ring_budget(mut self, bytes: u64) -> Self {
         self.config.ring_budget = bytes;
         self
     }
 
-    /// Goes on in a new file (`name.1.trace`, `name.2.trace`, ...) whenever one
-    /// has grown to about this size. Default: one file, however large.
+    /// Keeps everything, and goes on in a new file (`name.1.trace`, `name.2.trace`, ...)
+    /// whenever one has grown to about this size. Of this, [`full`](Self::full) and
+    /// [`keep_last`](Self::keep_last) the last call counts, and any of them goes before the
+    /// environment's mode. Default: one file, however large.
     pub fn rotate_at(mut self, bytes: u64) -> Self {
         self.config.rotate_bytes = Some(bytes.max(1 << 20));
+        self.full()
+    }
+
+    /// Keeps everything, whatever mode was said before. Default: yes.
+    pub fn full(mut self) -> Self {
+        self.config.keep_last = None;
         self
     }
 
     /// Flight recorder: keeps about the last `window` and never more than
     /// `cap_bytes` of it (at least 4 MiB), older data being overwritten. Such a
-    /// recording does not rotate.
+    /// recording does not rotate, whatever was said before.
+    ///
+    /// Its dumps lie beside the trace, as `name.dump-1-panic.trace` and so on. Numbers
+    /// begin above the highest that is there: dumps of earlier runs are never overwritten.
     pub fn keep_last(mut self, window: Duration, cap_bytes: u64) -> Self {
         self.config.keep_last =
             Some(KeepLast { window, cap_bytes: cap_bytes.clamp(SMALLEST_CAP, LARGEST_CAP) });
+        self.config.rotate_bytes = None;
         self
     }
 
@@ -190,7 +202,7 @@ impl Builder {
         self
     }
 
-    /// How many dumps one recording may write. Default: 100.
+    /// How many dumps one recording may write, whatever earlier ones have left. Default: 100.
     pub fn max_dumps(mut self, dumps: u32) -> Self {
         self.config.max_dumps = dumps;
         self
@@ -207,7 +219,8 @@ impl Builder {
     /// Whether commands are taken from a file beside the trace (its name with
     /// `.control` behind it; removed once read). Its lines are `dump`, or rules
     /// as in [`Rules`], each ended by a new line. It is looked for every second. Lines
-    /// that are not understood come back in `.control.rejected`. Default: yes.
+    /// that are not understood, and `dump` where there is no flight recorder, come back
+    /// in `.control.rejected`. Default: yes.
     pub fn control_file(mut self, yes: bool) -> Self {
         self.config.control_file = yes;
         self
@@ -330,9 +343,6 @@ impl Builder {
     /// created, locked or given its first few megabytes. Nothing is recorded then,
     /// and the program's spans cost what they cost without a recorder.
     pub fn start(mut self) -> Result<Recorder, Error> {
-        if self.config.keep_last.is_some() {
-            self.config.rotate_bytes = None;
-        }
         // Later files, dumps and the control file stay beside the trace even if the program
         // goes to another directory meanwhile.
         if let Ok(path) = std::path::absolute(&self.config.path) {

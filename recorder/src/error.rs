@@ -140,9 +140,10 @@ impl fmt::Display for Error {
             ),
             Error::GaveUp { path } => write!(
                 f,
-                "{}: the recording ended early: its file was truncated by another process, or this is a \
-                 fork of the process that records; what was written before is readable, and a new recorder \
-                 needs a path that nobody else writes to",
+                "{}: the recording ended early: its file was truncated by another process, this is a fork \
+                 of the process that records, or a thread of the recorder has panicked, which is on standard \
+                 error; what was written before is readable, and a new recorder needs a path that nobody \
+                 else writes to",
                 path.display()
             ),
             #[cfg(feature = "tracing")]

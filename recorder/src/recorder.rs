@@ -115,6 +115,9 @@ impl Recorder {
         shared.is_on.store(true, Ordering::Release);
         shared.wake_sealer(); // for its first readings
         *session = Some(Session { shared: Arc::clone(&shared), drain, sealer });
+        // Dropping the recorder takes the lock, and so does whoever asks while a file of an
+        // exporter is slow to open.
+        drop(session);
         let recorder = Self { shared };
         #[cfg(feature = "exporters")]
         recorder.attach_configured();
@@ -150,7 +153,7 @@ impl Recorder {
     }
 
     /// Flight recorder: writes what it holds to a file of its own, beside the
-    /// trace, and returns its path.
+    /// trace, and returns its path. It replaces no file that is there.
     ///
     /// # Errors
     ///
@@ -211,6 +214,18 @@ fn random_id() -> [u8; 16] {
     id
 }
 
+/// On the drain's thread: if that panics, nobody empties the rings any more.
+struct LeavesRings(Arc<Shared>);
+
+impl Drop for LeavesRings {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.drain_is_gone.store(true, Ordering::Release);
+            call_site::switch_off_now();
+        }
+    }
+}
+
 /// On the sealer's thread: if that panics, nobody writes any more, and nobody must wait for it.
 struct GivesUp(Arc<Shared>);
 
@@ -264,7 +279,11 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
     let (file, names_in_file, sealing) = ready.recv().map_err(|_| gave_up())??;
     let _ = shared.sealer_thread.set(sealer.thread().clone());
     let drain = Drain::new(Arc::clone(shared), sealing, Arc::clone(&file), names_in_file);
-    let drain = thread::Builder::new().name("ringscope-drain".into()).spawn(move || drain.run());
+    let for_guard = Arc::clone(shared);
+    let drain = thread::Builder::new().name("ringscope-drain".into()).spawn(move || {
+        let _leaves_rings = LeavesRings(for_guard);
+        drain.run()
+    });
     // Its path comes last: a start that fails leaves what is there alone.
     let started = match drain {
         Err(source) => Err(Error::Spawn { source }),
@@ -340,13 +359,16 @@ fn finish(session: Session) -> Result<Summary, Error> {
 }
 
 fn flush(shared: &Shared, at_most: Duration) -> bool {
-    if !last_words::is_recording_process() {
+    // Nobody waits for itself: a thread of the recorder that panics comes here as well.
+    if !last_words::is_recording_process() || last_words::is_own_thread() {
         return false;
     }
     let rendezvous = last_words::rendezvous();
     let ticket = rendezvous.ask();
     shared.wake_drain();
-    last_words::wait_for(|| rendezvous.is_done(ticket), at_most)
+    let is_gone = || shared.drain_is_gone.load(Ordering::Acquire);
+    last_words::wait_for(|| rendezvous.is_done(ticket) || is_gone(), at_most)
+        && rendezvous.is_done(ticket)
 }
 
 fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBuf, Error> {

@@ -23,7 +23,7 @@ pub enum Action {
     On,
     /// Records nothing.
     Off,
-    /// Records the first of every so many.
+    /// Records one of every so many: the very first, and then any.
     OneIn(u32),
     /// Records only spans that took at least this long.
     AtLeast(Duration),

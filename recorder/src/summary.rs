@@ -14,11 +14,11 @@ pub enum Problem {
     FileRemoved,
     /// The file was truncated by another process; what came after is lost.
     FileTruncated,
-    /// A dump could not be written.
+    /// A dump could not be written, or was one more than there may be.
     DumpFailed(String),
     /// The next file of a rotation could not be created; the old one went on.
     CannotRotate(String),
-    /// A line of the control file was not understood.
+    /// A line of the control file was not understood, or cannot be carried out.
     ControlFile(String),
     /// An exporter was dropped, or was too slow for some events.
     Exporter(String),

@@ -157,23 +157,27 @@ pub(crate) struct Dump<'a> {
     /// What is older is left out.
     pub(crate) since: u64,
     pub(crate) ns_per_tick: f64,
-    pub(crate) number: u32,
+    /// Numbers from here on are free, as far as this recording is concerned.
+    pub(crate) number: u64,
 }
 
 impl Dump<'_> {
-    /// Writes the dump beside the trace, under another name until it is whole.
-    pub(crate) fn write(mut self) -> io::Result<PathBuf> {
-        let path = dump_path(&self.file.path, self.number, self.reason);
-        let beside = with_suffix(&path, ".writing");
-        let written = self.write_to(&beside).and_then(|()| fs::rename(&beside, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written.map(|()| path)
+    /// Writes the dump beside the trace, under another name until it is whole. Returns its path
+    /// and its number.
+    pub(crate) fn write(mut self) -> io::Result<(PathBuf, u64)> {
+        let (trace, reason) = (&self.file.path, self.reason);
+        let number = self.number.max(highest_number(trace) + 1);
+        let path = |number| dump_path(trace, number, reason);
+        let beside = with_suffix(&path(number), ".writing");
+        let written = self.write_to(&beside).and_then(|()| place(&beside, number, path));
+        let _ = fs::remove_file(&beside); // the dump has a name of its own, or failed
+        written
     }
 
     fn write_to(&mut self, path: &Path) -> io::Result<()> {
-        let target = File::create(path)?;
+        // One that a killed process left may be a whole dump under its other name.
+        let _ = fs::remove_file(path);
+        let target = File::create_new(path)?;
         let header =
             FileHeader { mode: Mode::Dump, layout: Layout::finished(), ..self.file.header };
         let mut page = vec![0; HEADER_LENGTH as usize];
@@ -233,7 +237,7 @@ impl std::fmt::Display for DumpReason {
 }
 
 /// `flight.trace` becomes `flight.dump-3-slow-span.trace`.
-fn dump_path(trace: &Path, number: u32, reason: &DumpReason) -> PathBuf {
+fn dump_path(trace: &Path, number: u64, reason: &DumpReason) -> PathBuf {
     let why = match reason {
         DumpReason::Asked => "asked",
         DumpReason::Signal => "signal",
@@ -242,6 +246,45 @@ fn dump_path(trace: &Path, number: u32, reason: &DumpReason) -> PathBuf {
         DumpReason::SlowSpan { .. } => "slow-span",
     };
     numbered(trace, &format!("dump-{number}-{why}"))
+}
+
+/// The highest number among the dumps that lie beside a trace, of whatever recording. What stands
+/// behind the number does not matter: one that somebody has compressed has it too.
+fn highest_number(trace: &Path) -> u64 {
+    let mut start = trace.file_stem().unwrap_or_default().to_owned();
+    start.push(".dump-");
+    let number = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        let rest = name.as_encoded_bytes().strip_prefix(start.as_encoded_bytes())?;
+        let digits = rest.split(|&byte| byte == b'-').next()?;
+        str::from_utf8(digits).ok()?.parse::<u32>().ok()
+    };
+    // A directory that may not be listed may still be written to; `place` has the last word.
+    let entries = trace.parent().and_then(|directory| fs::read_dir(directory).ok());
+    entries.into_iter().flatten().flatten().filter_map(number).max().map_or(0, u64::from)
+}
+
+/// Gives a file that is whole the first free name from a number on. A dump may be all that is left
+/// of an earlier run, so whatever has a name keeps it.
+fn place(beside: &Path, first: u64, path: impl Fn(u64) -> PathBuf) -> io::Result<(PathBuf, u64)> {
+    for number in first.. {
+        let path = path(number);
+        let placed = match fs::hard_link(beside, &path) {
+            // A file system without such links: an empty file of ours takes the name first.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => File::create_new(&path)
+                .and_then(|_| {
+                    fs::rename(beside, &path).inspect_err(|_| {
+                        let _ = fs::remove_file(&path);
+                    })
+                }),
+            linked => linked,
+        };
+        match placed {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            placed => return placed.map(|()| (path, number)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]
@@ -287,6 +330,37 @@ mod tests {
         // 35 bytes are left behind the cursor, where 4 still stands.
         assert_eq!(put(&mut area, 40, 8), [4, 5, 6]);
         assert_eq!(area.kept.iter().map(|kept| kept.events).collect::<Vec<_>>(), [7, 8]);
+    }
+
+    #[test]
+    fn numbers_go_on_behind_the_highest_one_of_the_same_trace() {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("run.trace");
+        assert_eq!(highest_number(&trace), 0);
+        for (name, highest) in [
+            ("run.dump-2-asked.trace", 2),
+            ("run.dump-10-panic.trace.zst", 10),
+            ("run.dump-9-panic.trace", 10),
+            ("other.dump-77-panic.trace", 10),
+            ("run.dump--1-panic.trace", 10),
+            ("run.dump-99999999999999999999-panic.trace", 10),
+        ] {
+            File::create(dir.path().join(name)).unwrap();
+            assert_eq!(highest_number(&trace), highest, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_left_to_whoever_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |number: u64| dir.path().join(number.to_string());
+        fs::write(path(3), "of an earlier run").unwrap();
+        std::os::unix::fs::symlink("nowhere", path(4)).unwrap();
+        let beside = dir.path().join("beside");
+        fs::write(&beside, "new").unwrap();
+        assert_eq!(place(&beside, 3, path).unwrap(), (path(5), 5));
+        assert_eq!(fs::read_to_string(path(5)).unwrap(), "new");
+        assert_eq!(fs::read_to_string(path(3)).unwrap(), "of an earlier run");
     }
 
     #[test]

@@ -104,7 +104,15 @@ impl Drop for Place {
 /// What is at the path, locked, if it may be replaced; refuses anything that may not.
 fn in_the_way(path: &Path) -> Result<Option<File>, Error> {
     let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A link that leads nowhere is something all the same.
+            let is_link = fs::symlink_metadata(path).is_ok();
+            return if is_link {
+                Err(Error::NotATrace { path: path.to_owned() })
+            } else {
+                Ok(None)
+            };
+        }
         Err(error) => return Err(Error::io(path, "look at")(error)),
         Ok(metadata) => metadata,
     };

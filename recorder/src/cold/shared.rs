@@ -9,6 +9,7 @@ use std::{
         mpsc,
     },
     thread::Thread,
+    time::Instant,
 };
 
 use ringscope_format::{OpenSpan, Vitals};
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) hurry: AtomicBool,
     /// The sealer cannot write; what is lost now is lost to the file.
     pub(crate) cannot_write: AtomicBool,
+    /// The drain has panicked: nobody empties rings any more.
+    pub(crate) drain_is_gone: AtomicBool,
     /// The sealer has panicked: nobody answers any more.
     pub(crate) sealer_is_gone: AtomicBool,
     /// Sequence number of the next chunk.
@@ -94,7 +97,7 @@ pub(crate) struct Shared {
 pub(crate) struct SlowSpan {
     pub(crate) name: u32,
     pub(crate) ticks: u64,
-    pub(crate) seen_at: u64,
+    pub(crate) seen_at: Instant,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,6 +117,7 @@ impl Shared {
             close_slot: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
             cannot_write: AtomicBool::new(false),
+            drain_is_gone: AtomicBool::new(false),
             sealer_is_gone: AtomicBool::new(false),
             next_sequence: AtomicU64::new(1),
             next_file: Mutex::new(None),

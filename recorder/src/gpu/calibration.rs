@@ -59,4 +59,36 @@ pub(crate) mod kept {
         COUNT.store(0, Ordering::Release);
         pairs.drain(..).collect()
     }
+
+    /// Drain only: what it took and had no room for, until the next time.
+    pub(crate) fn put_back(taken: &[ClockPair]) {
+        let mut pairs = PAIRS.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MOST.saturating_sub(pairs.len()).min(taken.len());
+        for pair in taken[taken.len() - room..].iter().rev() {
+            pairs.push_front(*pair);
+        }
+        COUNT.store(pairs.len(), Ordering::Release);
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn what_had_no_room_comes_again_before_what_is_newer() {
+            let pair = |tick_before| ClockPair { tick_before, ..bytemuck::Zeroable::zeroed() };
+            (0..3).for_each(|tick| push(pair(tick)));
+            let taken = take();
+            push(pair(3));
+            put_back(&taken);
+            let ticks = |pairs: Vec<ClockPair>| pairs.iter().map(|it| it.tick_before).collect();
+            let again: Vec<u64> = ticks(take());
+            assert_eq!(again, [0, 1, 2, 3]);
+            // Of too many, the newest stay.
+            (0..MOST as u64).for_each(|tick| push(pair(1_000 + tick)));
+            put_back(&taken);
+            let full: Vec<u64> = ticks(take());
+            assert_eq!((full.len(), full[0]), (MOST, 1_000));
+        }
+    }
 }

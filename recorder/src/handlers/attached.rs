@@ -12,7 +12,8 @@ use std::{
 };
 
 use super::{
-    Batch, ExportError, ExportFilter, ExportReport, ExporterId, MetricExporter, decoding::Decoder,
+    Batch, ExportError, ExportFilter, ExportReport, ExporterId, MetricExporter, Missed,
+    decoding::Decoder,
 };
 use crate::{
     cold::shared::lock,
@@ -49,27 +50,33 @@ pub(crate) struct Handlers {
 pub(crate) struct Attached {
     pub(super) id: ExporterId,
     name: String,
-    /// `None` once it is to end.
+    /// `None` once it is to end, and then nothing is fed to it any more.
     queue: Mutex<Option<Sender<Arc<Batch>>>>,
     done: Mutex<Receiver<()>>,
     queued_units: AtomicU64,
+    /// Events that were offered to it; changes under the queue's lock.
+    fed: AtomicU64,
     exported: AtomicU64,
     filtered: AtomicU64,
+    /// As long as it lives: those that found its queue full, or that it missed.
     lost: AtomicU64,
     /// When it began with the event it is at, in microseconds since `begun`; 0 if it waits.
     busy_since: AtomicU64,
     begun: Instant,
-    dropped: Mutex<Option<String>>,
+    is_dropped: AtomicBool,
+    /// How it went until it was dropped; what its thread still comes to is not counted.
+    dropped: Mutex<Option<ExportReport>>,
 }
 
 impl Attached {
     pub(crate) fn report(&self) -> ExportReport {
-        ExportReport {
+        let dropped = lock(&self.dropped).clone();
+        dropped.unwrap_or_else(|| ExportReport {
             exported: self.exported.load(Ordering::Acquire),
             filtered: self.filtered.load(Ordering::Acquire),
             lost: self.lost.load(Ordering::Acquire),
-            dropped: lock(&self.dropped).clone(),
-        }
+            dropped: None,
+        })
     }
 
     fn is_blocked_for(&self, limit: Duration, now: Instant) -> bool {
@@ -78,20 +85,63 @@ impl Attached {
         since != 0 && elapsed.saturating_sub(Duration::from_micros(since)) > limit
     }
 
+    /// Drain only: queues a batch, or counts it as lost. Returns whether it is still attached.
+    fn offer(&self, batch: &Arc<Batch>, now: Instant) -> bool {
+        let queue = lock(&self.queue);
+        let Some(sender) = queue.as_ref() else { return false };
+        self.fed.fetch_add(batch.events, Ordering::Relaxed);
+        let (queued, units) = (self.queued_units.load(Ordering::Acquire), batch.weight());
+        let full = queued > 0 && queued + units > MOST_UNITS;
+        let limit = if full { BLOCKED_AFTER } else { BLOCKED_WITH_ROOM_AFTER };
+        let why = if self.is_blocked_for(limit, now) {
+            format!("blocked for more than {limit:?}")
+        } else if full {
+            self.lost.fetch_add(batch.events, Ordering::Relaxed);
+            return true;
+        } else {
+            self.queued_units.fetch_add(units, Ordering::AcqRel);
+            if sender.send(Arc::clone(batch)).is_ok() {
+                return true;
+            }
+            "its thread is gone".to_owned()
+        };
+        drop(queue);
+        self.drop_because(why);
+        false
+    }
+
+    /// Gives it up, for the first reason there is. All that it was fed and did not take is lost.
     fn drop_because(&self, why: String) {
-        lock(&self.dropped).get_or_insert(why);
-        lock(&self.queue).take();
+        // Held, so that nothing is fed to it beside the counting.
+        let mut queue = lock(&self.queue);
+        queue.take();
+        let mut dropped = lock(&self.dropped);
+        if dropped.is_none() {
+            self.is_dropped.store(true, Ordering::Release);
+            let exported = self.exported.load(Ordering::Acquire);
+            let filtered = self.filtered.load(Ordering::Acquire);
+            let lost = self.fed.load(Ordering::Acquire).saturating_sub(exported + filtered);
+            *dropped = Some(ExportReport { exported, filtered, lost, dropped: Some(why) });
+        }
     }
 
     /// Ends it: what is queued is still taken, within a time.
     fn end(&self) -> ExportReport {
         lock(&self.queue).take();
-        if lock(&self.dropped).is_none() && lock(&self.done).recv_timeout(END_AT_MOST).is_err() {
+        let is_dropped = self.is_dropped.load(Ordering::Acquire);
+        if !is_dropped && lock(&self.done).recv_timeout(END_AT_MOST).is_err() {
             // A thread that ended without saying so has noted why.
-            let why = format!("did not come to its end within {END_AT_MOST:?}");
-            lock(&self.dropped).get_or_insert(why);
+            self.drop_because(format!("did not come to its end within {END_AT_MOST:?}"));
         }
         self.report()
+    }
+
+    /// For its own thread: fails once it was given up.
+    fn goes_on(&self) -> Result<(), ExportError> {
+        match self.is_dropped.load(Ordering::Acquire) {
+            true => Err("was given up".into()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -104,28 +154,12 @@ impl Handlers {
     /// Drain only: offers a batch to everyone. Never waits for any of them.
     pub(crate) fn send(&self, batch: Arc<Batch>, now: Instant) {
         let mut list = lock(&self.list);
-        let units = batch.weight();
         list.retain(|attached| {
-            let queued = attached.queued_units.load(Ordering::Acquire);
-            let full = queued > 0 && queued + units > MOST_UNITS;
-            let limit = if full { BLOCKED_AFTER } else { BLOCKED_WITH_ROOM_AFTER };
-            if full {
-                attached.lost.fetch_add(batch.events, Ordering::Relaxed);
+            let stays = attached.offer(&batch, now);
+            if !stays {
+                self.note(attached);
             }
-            if attached.is_blocked_for(limit, now) {
-                attached.drop_because(format!("blocked for more than {limit:?}"));
-            } else if full {
-                return true;
-            } else {
-                attached.queued_units.fetch_add(units, Ordering::AcqRel);
-                let queue = lock(&attached.queue);
-                if queue.as_ref().is_some_and(|queue| queue.send(Arc::clone(&batch)).is_ok()) {
-                    return true;
-                }
-            }
-            // Its thread has ended, or is given up.
-            self.note(attached);
-            false
+            stays
         });
         self.watched.store(!list.is_empty(), Ordering::Relaxed);
     }
@@ -146,11 +180,13 @@ impl Handlers {
             queue: Mutex::new(Some(queue)),
             done: Mutex::new(done),
             queued_units: AtomicU64::new(0),
+            fed: AtomicU64::new(0),
             exported: AtomicU64::new(0),
             filtered: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             busy_since: AtomicU64::new(0),
             begun: Instant::now(),
+            is_dropped: AtomicBool::new(false),
             dropped: Mutex::new(None),
         });
         let its = Arc::clone(&attached);
@@ -218,17 +254,22 @@ impl Handlers {
 
     fn note(&self, attached: &Attached) {
         let report = attached.report();
+        let (name, lost) = (&attached.name, report.lost);
         let mut notes = lock(&self.notes);
-        if let Some(why) = report.dropped {
-            notes.push(format!("{}: {why}; it was dropped", attached.name));
-        }
-        if report.lost > 0 {
-            notes.push(format!("{}: too slow for {} events", attached.name, report.lost));
+        let counted = match report.dropped {
+            Some(why) => {
+                notes.push(format!("{name}: {why}; it was dropped"));
+                format!("{name}: events lost: {lost}")
+            }
+            None => format!("{name}: too slow for {lost} events"),
+        };
+        if lost > 0 {
+            notes.push(counted);
         }
     }
 }
 
-/// An exporter's thread: everything that is queued, until the queue is closed.
+/// An exporter's thread: everything that is queued, until the queue is closed or it is given up.
 fn export_all(
     its: &Attached,
     batches: &Receiver<Arc<Batch>>,
@@ -246,6 +287,7 @@ fn export_all(
             Ok(batch) => Some(batch),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
+                its.goes_on()?;
                 busy(true);
                 return exporter.end();
             }
@@ -255,18 +297,28 @@ fn export_all(
             return Ok(());
         }
         if let Some(batch) = &batch {
-            let (taken, filtered, result) = decoder.decode(batch, |event| {
+            // Counted one by one, since any of them may be the last.
+            decoder.decode(batch, |event| {
+                let Some(event) = event else {
+                    its.filtered.fetch_add(1, Ordering::AcqRel);
+                    return Ok(());
+                };
+                its.goes_on()?;
                 busy(true);
-                exporter.export(event)
-            });
-            its.exported.fetch_add(taken, Ordering::AcqRel);
-            its.filtered.fetch_add(filtered, Ordering::AcqRel);
+                let count = match exporter.export(event) {
+                    Ok(()) => &its.exported,
+                    Err(error) if error.is::<Missed>() => &its.lost,
+                    Err(error) => return Err(error),
+                };
+                count.fetch_add(1, Ordering::AcqRel);
+                unflushed = true;
+                Ok(())
+            })?;
             its.queued_units.fetch_sub(batch.weight(), Ordering::AcqRel);
-            result?;
-            unflushed |= taken > 0;
         }
         // Also without events: what works at an interval is woken by this.
         if (batch.is_none() && unflushed) || flushed.elapsed() >= FLUSH_EVERY {
+            its.goes_on()?;
             busy(true);
             exporter.flush()?;
             (flushed, unflushed) = (Instant::now(), false);

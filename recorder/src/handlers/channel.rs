@@ -6,12 +6,13 @@ use std::sync::{
     mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
 };
 
-use super::{Event, ExportError, MetricExporter};
+use super::{Event, ExportError, MetricExporter, Missed};
 
 /// Sends events to a receiver in the same process.
 ///
-/// Never waits for it: what does not fit is dropped and counted. A receiver that
-/// is gone ends the exporter.
+/// Never waits for it: what does not fit is lost, counted as such in its
+/// [`ExportReport`](super::ExportReport) and in [`missed`](Self::missed). A receiver that is gone
+/// ends the exporter.
 #[derive(Debug)]
 pub struct ChannelExporter {
     sender: SyncSender<Event>,
@@ -37,7 +38,7 @@ impl MetricExporter for ChannelExporter {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => {
                 self.missed.fetch_add(1, Ordering::Relaxed);
-                Ok(())
+                Err(Missed.into())
             }
             Err(TrySendError::Disconnected(_)) => Err("its receiver is gone".into()),
         }

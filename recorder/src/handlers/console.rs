@@ -67,7 +67,8 @@ impl ConsoleExporter {
 
     fn write(&mut self, event: &Event) -> io::Result<()> {
         // Not spans that are kept to be entered again: those last as long as the program likes.
-        let timed = event.duration.filter(|_| event.kind != Kind::REUSED);
+        // Nor scopes: what took long in one is told of by itself.
+        let timed = event.duration.filter(|_| !matches!(event.kind, Kind::REUSED | Kind::SCOPE));
         let slow = timed.zip(self.slow).filter(|(took, least)| took >= least);
         if self.only_slow && slow.is_none() {
             return Ok(());

@@ -70,13 +70,12 @@ impl Decoder {
         }
     }
 
-    /// Hands every event that passes the filter to `take`, until that fails.
-    /// Returns how many it took and how many the filter left out.
+    /// Hands every event to `take`, `None` for one that the filter leaves out, until that fails.
     pub(super) fn decode<E>(
         &mut self,
         batch: &Batch,
-        mut take: impl FnMut(&Event) -> Result<(), E>,
-    ) -> (u64, u64, Result<(), E>) {
+        mut take: impl FnMut(Option<&Event>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.look_at_new_names();
         self.long_texts.clear();
         self.long_texts.absorb(&batch.long_texts);
@@ -85,7 +84,6 @@ impl Decoder {
         self.places.clear();
         self.places.extend(batch.units.iter().enumerate().filter(is_base).map(|(at, _)| at));
         self.enclosing.read(&batch.units, &self.places, batch.track, &batch.open);
-        let (mut taken, mut filtered) = (0, 0);
         for at in 0..self.places.len() {
             let place = self.places[at];
             let record = batch.units[place];
@@ -93,17 +91,14 @@ impl Decoder {
             let named = self.names.get(record.name as usize).is_none_or(|name| name.1);
             let (kind, status) = (record.kind, record.status);
             if !named || !self.filter.takes(kind, status, duration, batch.is_reading) {
-                filtered += 1;
+                take(None)?;
                 continue;
             }
             let end = self.places.get(at + 1).copied().unwrap_or(batch.units.len());
             self.fill(batch, &record, &batch.units[place + 1..end], duration, at);
-            if let Err(error) = take(&self.event) {
-                return (taken, filtered, Err(error));
-            }
-            taken += 1;
+            take(Some(&self.event))?;
         }
-        (taken, filtered, Ok(()))
+        Ok(())
     }
 
     fn fill(

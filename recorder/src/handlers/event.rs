@@ -32,7 +32,11 @@ pub struct Event {
     pub path: Vec<&'static str>,
     /// Keys and values.
     pub fields: Vec<(&'static str, Field)>,
-    /// The request it was done for.
+    /// The request it was done for, of what says so itself: events of the vocabulary, and the
+    /// scope that tells of a request when that is left ([`Kind::SCOPE`]). For whom the spans and
+    /// events in a scope were is only known once it has ended, which is after they came here: theirs
+    /// is `None`. Whoever needs it keeps what came from a `track` until the scope comes that it
+    /// began in; `analyze` does.
     pub request: Option<CorrelationId>,
 }
 

@@ -2,11 +2,11 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
 };
 
-use ringscope_format::{Kind, Status};
+use ringscope_format::{Kind, Status, looks_like_a_trace};
 
 use super::{Event, ExportError, Field, MetricExporter};
 use crate::file_names::numbered;
@@ -29,14 +29,16 @@ pub struct JsonlExporter {
 }
 
 impl JsonlExporter {
-    /// Creates the file, or replaces one that is there.
+    /// Creates the file, or replaces one that is there, unless that is a trace. Files that
+    /// follow are beside it, wherever the program goes meanwhile.
     ///
     /// # Errors
     ///
-    /// If it cannot be created.
+    /// If it cannot be created, or is a trace.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let out = BufWriter::with_capacity(1 << 16, open(&path)?);
+        let path = std::path::absolute(&path).unwrap_or(path);
         Ok(Self { path, out, written: 0, rotate_at: 256 << 20, keep: u32::MAX, number: 0 })
     }
 
@@ -68,9 +70,22 @@ impl JsonlExporter {
 }
 
 fn open(path: &Path) -> io::Result<File> {
+    if is_a_trace(path) {
+        let why = format!("{}: is a trace; give JSON lines a file of their own", path.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
     File::create(path).map_err(|error| {
         io::Error::new(error.kind(), format!("{}: cannot create: {error}", path.display()))
     })
+}
+
+/// By what is in it: the trace may be there under another name, and others are worth keeping too.
+fn is_a_trace(path: &Path) -> bool {
+    // A pipe would be waited for.
+    let is_file = fs::metadata(path).is_ok_and(|it| it.is_file());
+    let mut first = [0; 8];
+    let read = |mut file: File| file.read(&mut first);
+    is_file && File::open(path).and_then(read).is_ok() && looks_like_a_trace(&first)
 }
 
 /// `run.jsonl`, `run.1.jsonl`, ...

@@ -4,8 +4,8 @@
 //! each exporter; a thread of the exporter's own puts names, fields and the path
 //! of enclosing spans to it and calls [`MetricExporter::export`]. So an exporter
 //! that is slow loses its own events, counted; one that panics, fails or blocks is
-//! dropped with a note in [`Summary::problems`](crate::Summary::problems); and none of them can harm
-//! the recording or each other.
+//! dropped with a note in [`Summary::problems`](crate::Summary::problems), and is given no further
+//! event; and none of them can harm the recording or each other.
 //!
 //! ```
 //! use ringscope::{Recorder, handlers::{ChannelExporter, ExportFilter}};
@@ -68,6 +68,18 @@ pub(crate) use {
 /// What an exporter returns if it cannot go on.
 pub type ExportError = Box<dyn std::error::Error + Send + Sync>;
 
+/// What an exporter returns that has no room for one event and goes on with the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed;
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("had no room for an event")
+    }
+}
+
+impl std::error::Error for Missed {}
+
 /// Something that watches events. Implement it for your own.
 ///
 /// It is called on a thread of its own, one event after the other.
@@ -89,7 +101,8 @@ pub trait MetricExporter: Send + 'static {
     ///
     /// # Errors
     ///
-    /// One that cannot go on: it is dropped, and the recording's summary says why.
+    /// [`Missed`] if it has no room for this one, which is lost then, counted. Any other if it
+    /// cannot go on: it is dropped, and the recording's summary says why.
     fn export(&mut self, event: &Event) -> Result<(), ExportError>;
 
     /// Writes what it holds back. Called when there has been nothing for a
@@ -97,7 +110,7 @@ pub trait MetricExporter: Send + 'static {
     ///
     /// # Errors
     ///
-    /// As [`export`](Self::export).
+    /// If it cannot go on.
     fn flush(&mut self) -> Result<(), ExportError> {
         Ok(())
     }
@@ -106,7 +119,7 @@ pub trait MetricExporter: Send + 'static {
     ///
     /// # Errors
     ///
-    /// As [`export`](Self::export).
+    /// If it could not write everything.
     fn end(&mut self) -> Result<(), ExportError> {
         self.flush()
     }
@@ -121,15 +134,17 @@ pub trait MetricExporter: Send + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterId(pub(crate) u64);
 
-/// How exporting went.
+/// How exporting went. Once it has ended, `exported + filtered + lost` is everything that it
+/// was fed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// Events that it took.
+    /// Events that it took: `export` came back from them.
     pub exported: u64,
     /// Events that its filter left out.
     pub filtered: u64,
-    /// Events that it was too slow for.
+    /// Events that it was too slow for, or had no room for; and if it was dropped, the one it was
+    /// at and those that waited for it, whatever its filter would have said.
     pub lost: u64,
     /// Why it was dropped, if it was.
     pub dropped: Option<String>,

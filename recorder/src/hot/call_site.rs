@@ -28,7 +28,7 @@ use std::{
 };
 
 use crate::{
-    hot::{clock, names, verdict::Verdict},
+    hot::{clock, names, turns::Turns, verdict::Verdict},
     rules::{Action, Rules},
 };
 
@@ -66,8 +66,8 @@ pub struct CallSite {
     name_id: AtomicU32,
     /// Rule: record one in so many; 0 for none.
     one_in: AtomicU32,
-    /// How many have come since the last one that was recorded.
-    since: AtomicU32,
+    /// Which of them.
+    turns: Turns,
     /// Rule: record if at least this long, in ticks; 0 for none.
     at_least: AtomicU64,
     /// Whether launches have asked here, which decide for their work.
@@ -135,7 +135,7 @@ impl CallSite {
             state: AtomicU32::new(LOOK_CLOSER),
             name_id: AtomicU32::new(0),
             one_in: AtomicU32::new(0),
-            since: AtomicU32::new(0),
+            turns: Turns::new(),
             at_least: AtomicU64::new(0),
             has_launches: AtomicBool::new(false),
             name,
@@ -236,8 +236,14 @@ impl CallSite {
     }
 
     /// Decides for a site whose state says [`LOOK_CLOSER`].
-    #[cold]
     pub(crate) fn look_closer(&'static self) -> Verdict {
+        self.look_closer_counting(&self.turns)
+    }
+
+    /// The same for what is counted apart from the rest of its site. Two kinds that took turns
+    /// at one count would always be taken, or never.
+    #[cold]
+    pub(crate) fn look_closer_counting(&'static self, turns: &Turns) -> Verdict {
         // Not `name_id`: while another thread registers the site, that is set
         // before the state, and what came in between would be dropped uncounted.
         if self.state.load(Acquire) == LOOK_CLOSER {
@@ -257,14 +263,8 @@ impl CallSite {
         match (self.one_in.load(Relaxed), self.at_least.load(Relaxed)) {
             (0, 0) => Verdict::SwitchedOff,
             (0, _) => Verdict::RecordIfLong { name },
-            (one_in, _) => {
-                // Threads may overwrite each other's count here. That moves which
-                // one is taken; the number skipped is counted by each thread itself.
-                let since = self.since.load(Relaxed);
-                let next = if since + 1 >= one_in { 0 } else { since + 1 };
-                self.since.store(next, Relaxed);
-                if since == 0 { Verdict::Record { name } } else { Verdict::Sampled }
-            }
+            (one_in, _) if turns.takes(one_in) => Verdict::Record { name },
+            _ => Verdict::Sampled,
         }
     }
 
@@ -273,6 +273,17 @@ impl CallSite {
     pub(crate) fn look_closer_at_error(&'static self) -> Verdict {
         match self.look_closer() {
             Verdict::Sampled => Verdict::Record { name: self.state() & !LOOK_CLOSER },
+            verdict => verdict,
+        }
+    }
+
+    /// The same for a scope, which says for whom others were: rules may switch scopes off, and
+    /// thin none of them out.
+    #[cold]
+    pub(crate) fn look_closer_at_scope(&'static self) -> Verdict {
+        match self.look_closer() {
+            Verdict::Sampled => Verdict::Record { name: self.state() & !LOOK_CLOSER },
+            Verdict::RecordIfLong { name } => Verdict::Record { name },
             verdict => verdict,
         }
     }
@@ -299,6 +310,20 @@ impl CallSite {
         let is_registered = self.state.load(Acquire) != LOOK_CLOSER;
         match (self.one_in.load(Relaxed), self.at_least.load(Relaxed)) {
             (0, 0) if is_registered => Verdict::SwitchedOff,
+            _ => Verdict::Sampled,
+        }
+    }
+
+    /// How a rule skips, before their end, things that come here; [`Verdict::Nothing`] if none does.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn how_it_skips(&self) -> Verdict {
+        let state = self.state.load(Acquire);
+        if state & !LOOK_CLOSER == 0 || state & LOOK_CLOSER == 0 {
+            return Verdict::Nothing;
+        }
+        match (self.one_in.load(Relaxed), self.at_least.load(Relaxed)) {
+            (0, 0) => Verdict::SwitchedOff,
+            (0 | 1, _) => Verdict::Nothing,
             _ => Verdict::Sampled,
         }
     }
@@ -347,7 +372,7 @@ impl CallSite {
         };
         self.one_in.store(one_in, Relaxed);
         self.at_least.store(at_least, Relaxed);
-        self.since.store(0, Relaxed);
+        self.turns.reset();
         let closer = if action == Action::On && clock::is_hardware() { 0 } else { LOOK_CLOSER };
         // Release, although the hot path loads it relaxed: `look_closer` may run
         // once with the rule from before, and no more than that. With its acquire

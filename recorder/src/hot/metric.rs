@@ -3,7 +3,7 @@
 //!
 //! As hot as the rest: nothing allocates, locks or formats. What a thread does
 //! for whom is a thread-local that only this module reads, so plain spans do not
-//! pay for it.
+//! pay for it; for whom those were is told by `scope`.
 
 #![allow(unsafe_code)] // the calling thread's lane is a raw pointer
 
@@ -16,7 +16,6 @@ use std::{
 
 use ringscope_format::{Kind, Link, LinkRole, Record, Status, Value, ValueType};
 
-pub(crate) use crate::hot::random_ids::random_id;
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF},
     clock,
@@ -26,6 +25,7 @@ use crate::hot::{
     span::Span,
     verdict::{Admitted, Refused, Verdict},
 };
+pub(crate) use crate::hot::{random_ids::random_id, scope::Scope};
 
 /// A kind of metric that can be a span. Made with `metric_kind!`.
 pub trait Timed {

@@ -21,7 +21,9 @@ pub(crate) mod ownership;
 pub(crate) mod queues;
 pub(crate) mod random_ids;
 pub(crate) mod ring_pool;
+pub(crate) mod scope;
 #[cfg(feature = "tracing")]
 pub(crate) mod slice;
 pub(crate) mod span;
+pub(crate) mod turns;
 pub(crate) mod verdict;

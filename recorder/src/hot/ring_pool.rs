@@ -46,8 +46,9 @@ struct Pool {
     lanes: Vec<&'static Lane>,
     /// What every ring holds, if the program has set it.
     ring_records: Option<usize>,
-    /// The lane with the large ring.
+    /// The lane with the large ring, and how much that holds.
     large_lane: Option<u32>,
+    large_records: usize,
     max_lanes: usize,
     /// Whether a drain runs or is about to: then retired lanes are its business.
     has_drain: bool,
@@ -57,6 +58,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     lanes: Vec::new(),
     ring_records: None,
     large_lane: None,
+    large_records: LARGE_RING_RECORDS,
     max_lanes: 256,
     has_drain: false,
 });
@@ -219,7 +221,7 @@ impl Pool {
             return OWN_RING_RECORDS;
         }
         let is_large = *self.large_lane.get_or_insert(lane) == lane;
-        let by_default = if is_large { LARGE_RING_RECORDS } else { RING_RECORDS };
+        let by_default = if is_large { self.large_records } else { RING_RECORDS };
         self.ring_records.unwrap_or(by_default)
     }
 }
@@ -227,7 +229,6 @@ impl Pool {
 fn claim(is_recorder: bool) -> Option<&'static Lane> {
     let (lane, ring_records) = {
         let mut pool = pool();
-        // A lane that still has its ring costs nothing; one without, an allocation.
         let free = |lane: &&&'static Lane| lane.ownership.claim();
         if !pool.has_drain {
             pool.recycle();
@@ -297,10 +298,21 @@ pub(crate) fn configure(ring_records: Option<usize>, budget_bytes: u64) {
     let mut pool = pool();
     pool.has_drain = true;
     pool.ring_records = ring_records;
-    let ring_bytes = (ring_records.unwrap_or(RING_RECORDS) * size_of::<Record>()).max(1) as u64;
+    (pool.large_records, pool.max_lanes) = divide(ring_records, budget_bytes);
+}
+
+/// What a budget allows: how many records in the large ring, and how many lanes.
+fn divide(ring_records: Option<usize>, budget_bytes: u64) -> (usize, usize) {
+    let bytes = |records: usize| (records * size_of::<Record>()).max(1) as u64;
+    let usual = ring_records.unwrap_or(RING_RECORDS);
+    // Only if another thread has room beside it.
+    let is_large =
+        ring_records.is_none() && bytes(LARGE_RING_RECORDS) + bytes(usual) <= budget_bytes;
+    let large = if is_large { LARGE_RING_RECORDS } else { usual };
+    let left = budget_bytes - (bytes(large) - bytes(usual));
     // At least two: the recorder's own thread has one, and may be one too many.
     let most = MAX_LANES as u64 - 1;
-    pool.max_lanes = (budget_bytes / ring_bytes).clamp(2, most) as usize;
+    (large, (left / bytes(usual)).clamp(2, most) as usize)
 }
 
 /// The recording is over, and its drain gone.
@@ -387,5 +399,20 @@ impl ThreadHandle {
     #[inline(always)]
     pub(crate) fn lane(&self) -> &'static Lane {
         self.lane
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_large_ring_is_a_part_of_the_budget() {
+        let mib = |n: u64| n << 20;
+        assert_eq!(divide(None, mib(1 << 10)), (LARGE_RING_RECORDS, 542));
+        assert_eq!(divide(None, mib(10)), (LARGE_RING_RECORDS, 2));
+        assert_eq!(divide(None, mib(9)), (RING_RECORDS, 4));
+        assert_eq!(divide(None, 0), (RING_RECORDS, 2));
+        assert_eq!(divide(Some(1_024), mib(1)), (1_024, 32));
     }
 }

@@ -46,13 +46,22 @@ impl Span {
         room.enter(self.start);
     }
 
-    /// When it began; 0 if it is not recorded.
+    /// One that is not recorded, and timed for the life that it is part of.
+    #[cold]
+    pub(crate) fn only_timed(site: &'static CallSite, track: u32) -> Span {
+        let mut span = Span::inert(site);
+        span.names = u64::from(track) << 32;
+        span.start = clock::ticks();
+        span
+    }
+
+    /// When it began; 0 if it is neither recorded nor timed.
     #[inline(always)]
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// The track it began on; 0 if it is not recorded.
+    /// The track it began on; 0 if it is neither recorded nor timed.
     #[inline(always)]
     pub(crate) fn track(&self) -> u32 {
         (self.names >> 32) as u32

@@ -50,8 +50,9 @@ impl Verdict {
     }
 }
 
+/// Counts something that is skipped.
 #[cold]
-fn skip(cause: SkipCause) -> Refused {
+pub(crate) fn skip(cause: SkipCause) -> Refused {
     // A thread that has recorded nothing yet needs no ring to skip something.
     // SAFETY: null, or a lane, and lanes live for ever.
     match unsafe { ring_pool::current().as_ref() } {

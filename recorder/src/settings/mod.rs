@@ -50,7 +50,8 @@ impl Settings {
         settings
     }
 
-    /// Takes one setting, or warns and leaves it as it was.
+    /// Takes one setting, or warns and leaves it as it was. Warns too of one that is not
+    /// taken as it was written.
     ///
     /// `key` is what the file calls it; the environment's names end the same way.
     pub(crate) fn set(
@@ -61,24 +62,27 @@ impl Settings {
         warn: &mut dyn FnMut(String),
     ) {
         let text = text.trim();
+        let mut note = None;
         let taken = match key {
             "trace" => values::path(text).map(|path| self.trace = Some(path)),
             "level" => values::level(text).map(|level| self.level = Some(level)),
             "filter" => values::rules(text).map(|rules| self.filter = Some(rules)),
-            "sample" => values::sample(text).map(|one_in| self.sample = Some(one_in)),
-            "mode" => values::mode(text, USUAL_CAP).map(|mode| self.mode = Some(mode)),
+            "sample" => values::sample(text, &mut note).map(|one_in| self.sample = Some(one_in)),
+            "mode" => values::mode(text, USUAL_CAP, &mut note).map(|mode| self.mode = Some(mode)),
             "console" => values::yes_or_no(text).map(|yes| self.console = Some(yes)),
             "jsonl" => values::path(text).map(|path| self.jsonl = Some(path)),
-            "jsonl_interval" => {
-                values::duration(text, 1.0).map(|every| self.jsonl_interval = Some(every))
+            "jsonl_interval" => values::duration(text, 1.0, &mut note)
+                .map(|every| self.jsonl_interval = Some(every)),
+            "slow_ms" => {
+                values::duration(text, 1e-3, &mut note).map(|least| self.slow = Some(least))
             }
-            "slow_ms" => values::duration(text, 1e-3).map(|least| self.slow = Some(least)),
             "gpu_latency" => values::yes_or_no(text).map(|yes| self.gpu_latency = Some(yes)),
             "repro" => values::yes_or_no(text).map(|yes| self.repro = Some(yes)),
             _ => Err("there is no such setting".to_owned()),
         };
-        if let Err(why) = taken {
-            warn(format!("{} = `{text}`: {why}; it is left as it was", origin.0));
+        let why = taken.err().map(|why| format!("{why}; it is left as it was"));
+        if let Some(what) = why.or(note) {
+            warn(format!("{} = `{text}`: {what}", origin.0));
         }
     }
 
@@ -86,6 +90,18 @@ impl Settings {
     fn asks_to_record(&self) -> bool {
         let exports = self.console == Some(true) || self.jsonl.is_some() || self.slow.is_some();
         (self.trace.is_some() || exports) && self.level != Some(Level::Off)
+    }
+
+    /// Settings that say how to record, by the file's names for them.
+    fn are_about_a_recording(&self) -> Vec<&'static str> {
+        let about = [
+            ("filter", self.filter.is_some()),
+            ("sample", self.sample.is_some()),
+            ("mode", self.mode.is_some()),
+            ("jsonl_interval", self.jsonl_interval.is_some()),
+            ("repro", self.repro == Some(true)),
+        ];
+        about.into_iter().filter(|it| it.1).map(|it| it.0).collect()
     }
 
     fn apply(self, mut builder: Builder) -> Builder {
@@ -96,8 +112,9 @@ impl Settings {
         if let Some(one_in) = self.sample {
             let mut rules = std::mem::take(&mut config.rules).with("*", Action::OneIn(one_in));
             // Of these a part says nothing: what is allocated is released, what a device is or
-            // could not time is said once.
-            for whole in ["memory.*", "device.*", "kernel.untimed"] {
+            // could not time is said once, and readings of the process are few. (Scopes of
+            // requests are never sampled.)
+            for whole in ["memory.*", "device.*", "kernel.untimed", "process.*", "recorder.*"] {
                 rules = rules.with(whole, Action::On);
             }
             config.rules = rules;
@@ -115,10 +132,7 @@ impl Settings {
         config.metadata.extend(self.metadata);
         match self.mode {
             Some(Mode::KeepLast { window, cap_bytes }) => builder.keep_last(window, cap_bytes),
-            Some(Mode::Full) => {
-                builder.config.keep_last = None;
-                builder
-            }
+            Some(Mode::Full) => builder.full(),
             None => builder,
         }
     }
@@ -161,11 +175,15 @@ impl Builder {
 /// A recording is asked for by `RINGSCOPE_TRACE`, or by an exporter
 /// (`RINGSCOPE_CONSOLE`, `RINGSCOPE_JSONL`, `RINGSCOPE_SLOW_MS`), which then has the trace written
 /// to the current directory, under the program's name, and says so on standard error. What cannot
-/// be started is a warning there and `None`; the program goes on.
+/// be started, or is set without any of these, is a warning there and `None`; the program goes on.
 #[must_use = "a recording ends when its recorder is dropped; bind it: `let _recorder = ...`"]
 pub fn init_from_env() -> Option<Recorder> {
     let settings = Settings::read(&mut warn);
     if !settings.asks_to_record() {
+        let said = settings.are_about_a_recording().join(", ");
+        if !said.is_empty() && settings.level != Some(Level::Off) {
+            warn(format!("not recording: {said} is set, but no file; give RINGSCOPE_TRACE one"));
+        }
         return None;
     }
     without_what_is_missing(&settings);
@@ -235,6 +253,22 @@ mod tests {
         assert_eq!(config.keep_last.map(|keep| keep.window), Some(Duration::from_secs(5)));
         let config = settings.apply(Builder::default()).path("code.trace").config;
         assert_eq!(config.path, PathBuf::from("code.trace"));
+    }
+
+    #[test]
+    fn a_mode_that_code_says_goes_before_that_of_the_environment() {
+        let mut settings = Settings::default();
+        let mut warn = |what: String| panic!("{what}");
+        settings.set("mode", "keep-last:30s", Origin(&""), &mut warn);
+        let mode = |builder: Builder| {
+            (builder.config.keep_last.map(|it| it.window.as_secs()), builder.config.rotate_bytes)
+        };
+        let from_env = || settings.clone().apply(Builder::default());
+        assert_eq!(mode(from_env()), (Some(30), None));
+        assert_eq!(mode(from_env().rotate_at(5 << 20)), (None, Some(5 << 20)));
+        assert_eq!(mode(from_env().full()), (None, None));
+        let last = from_env().rotate_at(5 << 20).keep_last(Duration::from_secs(7), 5 << 20);
+        assert_eq!(mode(last), (Some(7), None));
     }
 
     #[test]

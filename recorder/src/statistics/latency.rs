@@ -32,7 +32,8 @@ pub enum LatencyOf {
 impl LatencyOf {
     fn of_kind(kind: Kind) -> Option<Self> {
         Some(match kind {
-            Kind::REUSED => return None,
+            // Neither is work: the slices are, and whatever is in the scope.
+            Kind::REUSED | Kind::SCOPE => return None,
             Kind::TASK => Self::Tasks,
             Kind::LAUNCH => Self::Launches,
             Kind::KERNEL | Kind::COPY | Kind::FILL => Self::Work,
@@ -150,24 +151,22 @@ impl Latencies {
     }
 
     pub(super) fn by_name(&self, now: Instant) -> Vec<LatencyRow> {
-        let mut by_name: HashMap<(&str, LatencyOf), (Durations, u64)> = HashMap::new();
+        let mut by_name: HashMap<(&str, LatencyOf), (Option<Durations>, u64)> = HashMap::new();
         for ((path, of), rolling) in &self.by_path {
-            let Some(durations) = rolling.window(&self.calendar, now) else { continue };
             let name = (path.last().map_or("", String::as_str), *of);
-            match by_name.get_mut(&name) {
-                Some((all, total)) => {
-                    all.add(&durations);
-                    *total += rolling.total;
-                }
-                None => {
-                    by_name.insert(name, (durations, rolling.total));
-                }
+            let (all, total) = by_name.entry(name).or_default();
+            // Also of a path that is not in the window: a total never goes down.
+            *total += rolling.total;
+            let Some(durations) = rolling.window(&self.calendar, now) else { continue };
+            match all {
+                Some(all) => all.add(&durations),
+                None => *all = Some(durations),
             }
         }
-        let row = |((name, of), (durations, total)): ((&str, _), (Durations, u64))| {
-            LatencyRow::new(vec![name.to_owned()], of, &durations, total)
+        let row = |((name, of), (durations, total)): ((&str, _), (Option<Durations>, u64))| {
+            Some(LatencyRow::new(vec![name.to_owned()], of, &durations?, total))
         };
-        let mut rows: Vec<LatencyRow> = by_name.into_iter().map(row).collect();
+        let mut rows: Vec<LatencyRow> = by_name.into_iter().filter_map(row).collect();
         rows.sort_by(|a, b| b.sum.cmp(&a.sum).then_with(|| (&a.path, a.of).cmp(&(&b.path, b.of))));
         rows
     }

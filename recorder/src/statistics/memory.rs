@@ -26,8 +26,18 @@ pub struct MemoryRow {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     rows: BTreeMap<Vec<String>, (i64, i64)>,
-    /// Where an allocation with an id was counted, and how large it is.
-    open: HashMap<String, (Vec<String>, i64)>,
+    /// Allocations with an id that were not released, by that: one on each device, the last
+    /// one last.
+    open: HashMap<String, Vec<Open>>,
+    open_count: usize,
+}
+
+/// An allocation whose release is awaited.
+#[derive(Debug)]
+struct Open {
+    device: String,
+    kind: String,
+    bytes: i64,
 }
 
 impl Memory {
@@ -49,7 +59,7 @@ impl Memory {
             "memory.device" => {
                 for key in ["allocated", "reserved", "free", "total"] {
                     if let Some(now) = bytes(key) {
-                        self.set(&["device", &label("device"), key], now);
+                        self.set(&["device", &device(event), key], now);
                     }
                 }
             }
@@ -76,23 +86,47 @@ impl Memory {
 
     fn allocate(&mut self, event: &Event) {
         let Some(bytes) = number(event, "bytes") else { return };
-        let path = ["allocated".to_owned(), device(event), label(event, "kind")];
-        if let Some(id) = event.field("id")
-            && self.open.len() < MOST_OPEN
-        {
-            self.open.insert(format!("{id}"), (path.to_vec(), bytes));
+        let (device, kind) = (device(event), label(event, "kind"));
+        self.add(&["allocated", &device, &kind], Some(bytes));
+        if let Some(id) = event.field("id") {
+            self.open(id.to_string(), Open { device, kind, bytes });
         }
-        self.add(&path.each_ref().map(String::as_str), Some(bytes));
+    }
+
+    /// Awaits its release, if there is room.
+    fn open(&mut self, id: String, new: Open) {
+        if self.open_count == MOST_OPEN {
+            return;
+        }
+        let of_id = self.open.entry(id).or_default();
+        let before = of_id.len();
+        of_id.retain(|old| old.device != new.device);
+        of_id.push(new);
+        self.open_count += of_id.len() - before;
     }
 
     fn release(&mut self, event: &Event) {
-        let known = event.field("id").and_then(|id| self.open.remove(&format!("{id}")));
-        if let Some((path, bytes)) = known {
-            let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            return self.add(&path, Some(-bytes));
+        if let Some(Open { device, kind, bytes }) = self.close(event) {
+            return self.add(&["allocated", &device, &kind], Some(-bytes));
         }
         let path = ["allocated", &device(event), &label(event, "kind")];
         self.add(&path, number(event, "bytes").map(|bytes| -bytes));
+    }
+
+    /// The allocation that a release is of, as `analyze memory` pairs them: the one of its id on
+    /// its device; or on any, if it names none and there is no such on the host.
+    fn close(&mut self, event: &Event) -> Option<Open> {
+        let id = event.field("id")?.to_string();
+        let of_id = self.open.get_mut(&id)?;
+        let device_here = device(event);
+        let here = of_id.iter().position(|open| open.device == device_here);
+        let anywhere = || event.field("device").is_none().then(|| of_id.len() - 1);
+        let closed = of_id.remove(here.or_else(anywhere)?);
+        if of_id.is_empty() {
+            self.open.remove(&id);
+        }
+        self.open_count -= 1;
+        Some(closed)
     }
 
     fn reading(&mut self, event: &Event, path: &[&str]) {

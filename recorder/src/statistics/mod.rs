@@ -90,7 +90,8 @@ impl Statistics {
         self.lock().latencies.by_name(Instant::now())
     }
 
-    /// Latencies by path: each row comes after the row of the span around it.
+    /// Latencies by path: each row comes after the row of the span around it. That has none
+    /// while it is open for the first time, nor if nothing of it ended within the window.
     pub fn by_path(&self) -> Vec<LatencyRow> {
         self.lock().latencies.by_path(Instant::now())
     }

@@ -2,14 +2,17 @@
 //! after the time it was begun.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
 use super::{Figures, LatencyRow, MemoryRow};
-use crate::handlers::{Event, ExportError, MetricExporter};
+use crate::{
+    file_names::numbered,
+    handlers::{Event, ExportError, MetricExporter},
+};
 
 /// Keeps figures, and writes their rows as JSON lines at an interval and at the end.
 #[derive(Debug)]
@@ -18,33 +21,29 @@ pub(crate) struct RowsFile {
     latency: BufWriter<File>,
     memory: BufWriter<File>,
     every: Duration,
-    next: Instant,
+    /// `None` if that is further off than a clock can tell.
+    next: Option<Instant>,
     /// Whether anything came since rows were written.
     changed: bool,
 }
 
 impl RowsFile {
-    /// For `run.jsonl`: `run.latency-20261116T170405Z.jsonl` and the same with `memory`.
+    /// For `run.jsonl`: `run.latency-20261116T170405Z.jsonl` and the same with `memory`;
+    /// `...Z.1.jsonl` where another recording has begun in the same second.
     ///
     /// A row of latencies is of the interval that ends with it, which is a second at least.
     pub(crate) fn create(beside: &Path, every: Duration) -> io::Result<Self> {
         let every = every.max(Duration::from_secs(1));
         let stamp = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let stamp = stamp.replace(['-', ':'], "");
-        let open = |what: &str| {
-            let path = named(beside, what, &stamp);
-            let file = File::create(&path).map_err(|error| {
-                io::Error::new(error.kind(), format!("{}: cannot create: {error}", path.display()))
-            });
-            file.map(BufWriter::new)
-        };
+        let (latency, memory) = create_both(beside, &stamp)?;
         Ok(Self {
             // Intervals are what is between two times of writing, however long that is.
             figures: Figures::new(Duration::from_secs(u32::MAX.into())),
-            latency: open("latency")?,
-            memory: open("memory")?,
+            latency: BufWriter::new(latency),
+            memory: BufWriter::new(memory),
             every,
-            next: Instant::now() + every,
+            next: Instant::now().checked_add(every),
             changed: false,
         })
     }
@@ -63,10 +62,37 @@ impl RowsFile {
     }
 }
 
-fn named(beside: &Path, what: &str, stamp: &str) -> PathBuf {
+/// The files of latency and of memory, of the same number.
+fn create_both(beside: &Path, stamp: &str) -> io::Result<(File, File)> {
+    let cannot = |path: &Path, error: io::Error| {
+        io::Error::new(error.kind(), format!("{}: cannot create: {error}", path.display()))
+    };
+    let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+    for number in 0_u32.. {
+        let [latency, memory] = ["latency", "memory"].map(|of| named(beside, of, stamp, number));
+        let first = match File::create_new(&latency) {
+            Err(error) if is_there(&error) => continue,
+            created => created.map_err(|error| cannot(&latency, error))?,
+        };
+        match File::create_new(&memory) {
+            Ok(second) => return Ok((first, second)),
+            Err(error) => {
+                // It is empty, and would look like rows of a recording without any.
+                let _ = fs::remove_file(&latency);
+                if !is_there(&error) {
+                    return Err(cannot(&memory, error));
+                }
+            }
+        }
+    }
+    unreachable!("more files of one second than numbers")
+}
+
+fn named(beside: &Path, what: &str, stamp: &str, number: u32) -> PathBuf {
     let mut name = beside.file_stem().unwrap_or_default().to_owned();
     name.push(format!(".{what}-{stamp}.jsonl"));
-    beside.with_file_name(name)
+    let first = beside.with_file_name(name);
+    if number == 0 { first } else { numbered(&first, &number.to_string()) }
 }
 
 fn write_latency(out: &mut impl Write, at: &str, row: &LatencyRow) -> io::Result<()> {
@@ -107,8 +133,8 @@ impl MetricExporter for RowsFile {
 
     fn flush(&mut self) -> Result<(), ExportError> {
         let now = Instant::now();
-        if now >= self.next {
-            self.next = now + self.every;
+        if self.next.is_some_and(|next| now >= next) {
+            self.next = now.checked_add(self.every);
             self.changed = false;
             self.write_rows(now)?;
         }
@@ -124,5 +150,43 @@ impl MetricExporter for RowsFile {
             self.write_rows(Instant::now())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_recording_in_the_same_second_leaves_the_rows_of_the_first_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let beside = dir.path().join("run.jsonl");
+        let row = |text: &str| {
+            let (mut latency, mut memory) = create_both(&beside, "20261116T170405Z").unwrap();
+            latency.write_all(text.as_bytes()).unwrap();
+            memory.write_all(text.as_bytes()).unwrap();
+        };
+        row("first");
+        row("second");
+        // One that lacks its other half is left alone as well.
+        fs::remove_file(dir.path().join("run.latency-20261116T170405Z.jsonl")).unwrap();
+        row("third");
+        let mut found: Vec<(String, String)> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                (name, fs::read_to_string(&path).unwrap())
+            })
+            .collect();
+        found.sort();
+        let expected = [
+            ("run.latency-20261116T170405Z.1.jsonl", "second"),
+            ("run.latency-20261116T170405Z.2.jsonl", "third"),
+            ("run.memory-20261116T170405Z.1.jsonl", "second"),
+            ("run.memory-20261116T170405Z.2.jsonl", "third"),
+            ("run.memory-20261116T170405Z.jsonl", "first"),
+        ];
+        assert_eq!(found, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
     }
 }

@@ -30,8 +30,13 @@ const MOST_LINKS: usize = 4;
 pub(super) const LONGEST_TEXT: usize = 768;
 /// Bytes that the texts of one event take together.
 const TEXTS: usize = 1_536;
-/// More than a slot holds: what the last text of many can count on.
+/// More than a slot holds: what the text of each field can count on, however long others are
+/// and however late it comes.
 const LEAST_TEXT: usize = 26;
+const _: () = assert!(MOST_FIELDS * LEAST_TEXT < TEXTS);
+/// Bytes that are kept of a text whose value panicked: less than an event holds, or what is cut
+/// would be the remark about that.
+const PANICKED_TEXT: usize = 512;
 /// Stands behind what a value that panicked had written.
 pub(super) const PANICKED: &str = "(formatting it panicked)";
 
@@ -50,25 +55,30 @@ enum Stored {
     Text { from: u16, to: u16 },
 }
 
+const NOTHING: Stored = Stored::Number(Value::U64(0));
+
 /// Fields and links, without memory of their own elsewhere.
 #[derive(Debug)]
 pub(super) struct Details {
     fields: [(u32, Stored); MOST_FIELDS],
     field_count: usize,
-    /// Fields before this one have been told.
-    told: usize,
+    /// A bit for each field that has been told as it is now.
+    told: u32,
     left_out: u32,
     links: [Link; MOST_LINKS],
     link_count: usize,
     links_told: usize,
+    /// Those of the fields, one after another without gaps.
     texts: [u8; TEXTS],
     text_bytes: usize,
 }
 
+const _: () = assert!(MOST_FIELDS <= u32::BITS as usize);
+
 impl Default for Details {
     fn default() -> Self {
         Self {
-            fields: [(0, Stored::Number(Value::U64(0))); MOST_FIELDS],
+            fields: [(0, NOTHING); MOST_FIELDS],
             field_count: 0,
             told: 0,
             left_out: 0,
@@ -145,7 +155,7 @@ impl Details {
         }
     }
 
-    /// Takes over what another has; the same key again replaces what is not told yet.
+    /// Takes over what another has; the same key again replaces what there was.
     pub(super) fn merge(&mut self, other: &Details) {
         for &(key, stored) in &other.fields[..other.field_count] {
             match stored {
@@ -163,15 +173,16 @@ impl Details {
 
     /// What has not been told yet; from now on it has been.
     pub(super) fn tell_news(&mut self) -> Telling<'_> {
-        let (fields, links) = (self.told, self.links_told);
-        (self.told, self.links_told) = (self.field_count, self.link_count);
+        let (told, links) = (self.told, self.links_told);
+        (self.told, self.links_told) = (u32::MAX, self.link_count);
         let mut telling = Telling::new();
-        self.tell(&mut telling, fields, links);
+        self.tell(&mut telling, told, links);
         telling
     }
 
-    fn tell<'a>(&'a self, telling: &mut Telling<'a>, first_field: usize, first_link: usize) {
-        for &(key, stored) in &self.fields[first_field..self.field_count] {
+    fn tell<'a>(&'a self, telling: &mut Telling<'a>, told: u32, first_link: usize) {
+        let fields = self.fields[..self.field_count].iter().enumerate();
+        for (_, &(key, stored)) in fields.filter(|(at, _)| told >> at & 1 == 0) {
             telling.field(
                 key,
                 match stored {
@@ -207,31 +218,71 @@ impl Details {
     }
 
     fn put(&mut self, key: u32, stored: Stored) {
-        let untold = &mut self.fields[self.told..self.field_count];
-        if let Some(known) = untold.iter_mut().find(|(known, _)| *known == key) {
-            known.1 = stored;
-        } else if let Some(place) = self.fields.get_mut(self.field_count) {
-            *place = (key, stored);
-            self.field_count += 1;
-        } else {
-            self.left_out += 1;
+        if let Some(at) = self.place_for(key) {
+            self.fields[at] = (key, stored);
         }
     }
 
-    /// Bytes that the next text may have.
+    /// The place of a field that is about to be put there, news from now on, with nothing in it.
+    /// None, and counted, if there are too many.
+    fn place_for(&mut self, key: u32) -> Option<usize> {
+        let known = self.fields[..self.field_count].iter().position(|(known, _)| *known == key);
+        let Some(at) =
+            known.or_else(|| (self.field_count < MOST_FIELDS).then_some(self.field_count))
+        else {
+            self.left_out += 1;
+            return None;
+        };
+        if known.is_some() {
+            self.drop_text(at);
+        } else {
+            self.field_count += 1;
+        }
+        self.fields[at] = (key, NOTHING);
+        self.told &= !(1 << at);
+        Some(at)
+    }
+
+    /// Closes the gap that the text of a field leaves behind.
+    fn drop_text(&mut self, at: usize) {
+        let Stored::Text { from: gap, to: end } = self.fields[at].1 else { return };
+        self.texts.copy_within(usize::from(end)..self.text_bytes, usize::from(gap));
+        let length = end - gap;
+        self.text_bytes -= usize::from(length);
+        for (_, stored) in &mut self.fields[..self.field_count] {
+            if let Stored::Text { from, to } = stored
+                && *from >= end
+            {
+                (*from, *to) = (*from - length, *to - length);
+            }
+        }
+    }
+
+    /// Bytes that the text of one more field may have.
     pub(super) fn room_for_text(&self) -> usize {
-        let to_come = (MOST_FIELDS - 1).saturating_sub(self.field_count);
-        let room = (TEXTS - self.text_bytes).saturating_sub(to_come * LEAST_TEXT);
-        room.min(LONGEST_TEXT)
+        self.room_beside(self.field_count)
+    }
+
+    /// Bytes that the text of the field at a place may have, beside those of all others.
+    fn room_beside(&self, place: usize) -> usize {
+        let reserved = |at: usize| match self.fields[at].1 {
+            Stored::Text { from, to } if at < self.field_count => {
+                usize::from(to - from).max(LEAST_TEXT)
+            }
+            _ => LEAST_TEXT,
+        };
+        let others: usize = (0..MOST_FIELDS).filter(|&at| at != place).map(reserved).sum();
+        TEXTS.saturating_sub(others).min(LONGEST_TEXT)
     }
 
     /// A text, cut to what there is room for.
     pub(super) fn put_text(&mut self, key: u32, text: &str) {
-        let text = cut(text, self.room_for_text());
+        let Some(at) = self.place_for(key) else { return };
+        let text = cut(text, self.room_beside(at));
         let (from, to) = (self.text_bytes, self.text_bytes + text.len());
         self.texts[from..to].copy_from_slice(text.as_bytes());
         self.text_bytes = to;
-        self.put(key, Stored::Text { from: from as u16, to: to as u16 });
+        self.fields[at].1 = Stored::Text { from: from as u16, to: to as u16 };
     }
 }
 
@@ -274,7 +325,7 @@ impl Visit for Visitor<'_> {
             let _ = write!(text, "{value:?}"); // fails where the text is cut
         });
         if catch_unwind(formatting).is_err() {
-            text.note_panic();
+            text.note_panic(PANICKED_TEXT);
         }
         self.details.put_text(self.site.key(field.index()), text.as_str());
     }
@@ -297,19 +348,15 @@ impl CutText {
         LONGEST_TEXT - self.len
     }
 
-    /// Whoever wrote this has panicked.
-    pub(super) fn note_panic(&mut self) {
-        self.len = self.len.min(LONGEST_TEXT - PANICKED.len());
+    /// Whoever wrote this has panicked: says so, within `most` bytes.
+    pub(super) fn note_panic(&mut self, most: usize) {
+        self.len = cut(self.as_str(), most.min(LONGEST_TEXT) - PANICKED.len()).len();
         let _ = self.write_str(PANICKED);
     }
 
     pub(super) fn as_str(&self) -> &str {
-        let bytes = &self.bytes[..self.len];
-        // Cut back to a character where a panic's note has taken the end of one.
-        match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
-        }
+        // Only whole characters are ever written.
+        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }
 

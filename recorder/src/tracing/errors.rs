@@ -11,7 +11,7 @@ use ringscope_format::{MAX_LONG_TEXT_BYTES, Value};
 use tracing_core::field::{Field, Visit};
 
 use super::{
-    details::{CutText, Details, MOST_FIELDS, PANICKED, Telling},
+    details::{CutText, Details, LONGEST_TEXT, MOST_FIELDS, PANICKED, Telling},
     sites::Site,
 };
 use crate::hot::names::cut;
@@ -106,7 +106,7 @@ impl Visit for ErrorVisitor<'_> {
         match text.spilled {
             None => {
                 if panicked {
-                    text.short.note_panic();
+                    text.short.note_panic(LONGEST_TEXT);
                 }
                 self.text(field, text.short.as_str());
             }

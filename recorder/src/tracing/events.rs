@@ -6,16 +6,16 @@ use tracing_core::{Event, Level};
 use super::{
     details::{Details, Telling, Visitor},
     errors::{ErrorVisitor, LongFields},
-    life::{this_threads_lane, verdict},
+    life::{event_name, push, this_threads_lane},
     sites, slots,
 };
-use crate::hot::clock;
+use crate::hot::{clock, lane::Lane};
 
 /// Something that happened, or went wrong.
 pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
     let Some(site) = sites::of(event.metadata()) else { return };
     let is_error = *event.metadata().level() == Level::ERROR;
-    let Some((name, _)) = verdict(&site.call_site, is_error) else { return };
+    let Some(name) = event_name(&site.call_site, is_error) else { return };
     let (mut details, mut long) = (Details::default(), LongFields::default());
     if is_error {
         event.record(&mut ErrorVisitor { site, details: &mut details, long: &mut long });
@@ -25,16 +25,16 @@ pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
     if let Some(parent) = parent.and_then(slots::find) {
         details.link(LinkRole::Parent, parent.number());
     }
-    let Some(lane) = this_threads_lane() else { return };
+    let lane = this_threads_lane();
     let record = Record {
         start: clock::ticks(),
         value: 0,
         name,
-        track: lane.track(),
+        track: lane.map_or(0, Lane::track),
         link: 0,
         kind: if is_error { Kind::ERROR } else { Kind::EVENT },
         status: if is_error { Status::ERROR } else { Status::UNKNOWN },
-        depth: lane.in_flight.depth().min(255) as u8,
+        depth: lane.map_or(0, |lane| lane.in_flight.depth()).min(255) as u8,
         shape: Record::shape_of(0, ValueType::None),
     };
     let mut telling = Telling::new();
@@ -44,5 +44,5 @@ pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
     }
     details.tell_all(&mut telling);
     long.tell(&mut telling);
-    lane.push_wide(record, telling.fields(), telling.links());
+    push(lane, record, &telling);
 }

@@ -19,7 +19,7 @@ use crate::hot::{
     names,
     open_spans::OpenSpanCopy,
     ring_pool,
-    verdict::Admitted,
+    verdict::{self, Admitted, Verdict},
 };
 
 /// Keys of what is told of a life.
@@ -45,33 +45,36 @@ pub(super) fn prepare() {
 #[inline(never)]
 pub(super) fn tell(slot: &Slot, is_just_left: bool) {
     let (Some(site), created) = (slot.site(), slot.created()) else { return };
-    site.saw_life();
-    // Of a span that was there before the recording, or is recorded in part, the slices
-    // that are recorded say all that is known.
-    if created == 0 || slot.has(UNRECORDED) {
+    // Of a span that was there before the recording the slices that are recorded say all
+    // that is known.
+    if created == 0 {
         return;
     }
-    let Some((name, least)) = verdict(&site.call_site, false) else { return };
+    if slot.has(UNRECORDED) {
+        return skip_if_by_rule(site);
+    }
+    site.saw_life();
+    let look = |_| site.look_closer_at_life();
+    let Some((name, least)) = admitted(&site.call_site, look) else { return };
     let now = clock::ticks();
     let start = if created == UNTIMED { slot.entered().unwrap_or(now) } else { created };
     let ticks = now.wrapping_sub(start);
-    let Some(lane) = this_threads_lane() else { return };
     if (0..least as i64).contains(&(ticks as i64)) {
-        return lane.skip(SkipCause::TooShort);
+        verdict::skip(SkipCause::TooShort);
+        return;
     }
     let is_reused = slot.has(TWICE_AT_ONCE) || slot.has(ELSEWHERE) && !is_just_left;
     // A model's spans, if entered within nothing else, look like tasks until the model is gone.
     if !is_reused && (is_just_left || slot.moves() > 0) {
         site.saw_task();
     }
+    let lane = this_threads_lane();
+    let track = lane.map_or(0, Lane::track);
     let record = Record {
         start,
         value: ticks,
         name,
-        track: match slot.home() {
-            0 => lane.track(),
-            track => track,
-        },
+        track: if slot.home() == 0 { track } else { slot.home() },
         link: slot.number(),
         kind: if is_reused { Kind::REUSED } else { Kind::TASK },
         status: Status::UNKNOWN,
@@ -81,7 +84,7 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
     let [busy, slices, moves, from_first_enter] = *KEYS;
     slot.with_details_if_any(|details| {
         let mut telling = Telling::new();
-        telling.link(Link { id: slot.number().into(), track: lane.track(), role: LinkRole::Own });
+        telling.link(Link { id: slot.number().into(), track, role: LinkRole::Own });
         telling.field(busy, Value::Ticks(slot.busy()));
         telling.field(slices, Value::U64(slot.slices().into()));
         telling.field(moves, Value::U64(slot.moves().into()));
@@ -95,8 +98,18 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
         if slot.parent() != 0 && !knows_parent {
             telling.link(Link { id: slot.parent().into(), track: 0, role: LinkRole::Parent });
         }
-        lane.push_wide(record, telling.fields(), telling.links());
+        push(lane, record, &telling);
     });
+}
+
+/// A life of which not all is known, like that of a span that was entered between two recordings,
+/// is none; unless a rule is why, since what rules skip is counted.
+fn skip_if_by_rule(site: &'static Site) {
+    let how = site.call_site.how_it_skips();
+    if matches!(how, Verdict::Sampled) {
+        site.saw_life(); // the slices of the next are timed, so that it can be told
+    }
+    let _ = how.counted();
 }
 
 /// Lists a span among those that are open, as the table has room: a task that waits is on no
@@ -125,10 +138,20 @@ pub(super) fn unlist(slot: &Slot) {
     }
 }
 
-/// The name that a site records under now, and how long it must have lasted in
-/// ticks; none, and counted, if it is not to be recorded.
-pub(super) fn verdict(site: &'static CallSite, is_error: bool) -> Option<(u32, u64)> {
+/// The name that a site records events under now; none, and counted, if they are not to be
+/// recorded.
+pub(super) fn event_name(site: &'static CallSite, is_error: bool) -> Option<u32> {
     let look = if is_error { CallSite::look_closer_at_error } else { CallSite::look_closer };
+    // An event has no duration that a rule could be about.
+    admitted(site, look).map(|(name, _)| name)
+}
+
+/// The name that a site records under now, and how long it must have lasted in
+/// ticks; none, and counted, if it is not to be recorded. Rules are asked by `look`.
+fn admitted(
+    site: &'static CallSite,
+    look: impl FnOnce(&'static CallSite) -> Verdict,
+) -> Option<(u32, u64)> {
     match site.state() {
         OFF => None,
         name if name & LOOK_CLOSER == 0 => Some((name, 0)),
@@ -139,6 +162,16 @@ pub(super) fn verdict(site: &'static CallSite, is_error: bool) -> Option<(u32, u
     }
 }
 
+/// Records what there is to tell; of what has no ring, the slots are counted.
+pub(super) fn push(lane: Option<&'static Lane>, record: Record, telling: &Telling<'_>) {
+    match lane {
+        Some(lane) => lane.push_wide(record, telling.fields(), telling.links()),
+        None => ring_pool::lose_slots(telling.fields(), telling.links()),
+    }
+}
+
+/// The calling thread's lane; none, and the event counted as lost but for its slots, if there is
+/// no ring for it.
 pub(super) fn this_threads_lane() -> Option<&'static Lane> {
     // SAFETY: null, or a lane, and lanes live for ever.
     unsafe { ring_pool::current().as_ref() }.or_else(ring_pool::attach)

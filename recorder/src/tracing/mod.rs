@@ -41,7 +41,7 @@
 //!   spans, as far as a table of 512 has room: those of call sites one of whose tasks has come to
 //!   its end before.
 //! - **Fields** come with the first slice that ends after they were recorded, and with the
-//!   life. Numbers and truth values keep their type; everything else is text, cut to what an event
+//!   life, which has the last value of each. Numbers and truth values keep their type; everything else is text, cut to what an event
 //!   can hold. A `Debug` that panics does not take the program down: its text is what it
 //!   had written, and a remark.
 //! - **Explicit parents** and `follows_from` are links to the number of the other span; a life also
@@ -49,11 +49,14 @@
 //! - **Events** are events, with their `level` and fields, and those of the level `ERROR` are
 //!   errors, whose texts are kept up to 64 KiB each. One without a name is called after its target and line.
 //!
-//! [Rules](crate::Rules) apply to the names of spans as to all others.
+//! [Rules](crate::Rules) apply to the names of spans as to all others: to slices, and to lives
+//! apart from them. With `request=1/10`, one in ten slices and one in ten tasks are recorded, not
+//! those of the same spans; `slices` and `busy` of such a task are those of all its slices.
 //!
 //! # Limits
 //!
-//! - A span that was created before the recorder was started has slices and no life.
+//! - A span that was created before the recorder was started has slices and no life. Its fields come with
+//!   its first slice, so these are formatted and kept also while nothing is recorded.
 //! - When a span is created is looked up only where it may matter: not at a call site whose
 //!   first 64 spans were told by their slices. If a later one lives longer after all, its
 //!   life begins with its first enter and has the field `from_first_enter`; from then on the creation

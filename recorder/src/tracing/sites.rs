@@ -24,6 +24,8 @@ use tracing_core::Metadata;
 use crate::hot::{
     call_site::{CallSite, Key, unless_reentered},
     names,
+    turns::Turns,
+    verdict::Verdict,
 };
 
 /// 32 KiB, of which the system hands out the pages that are used.
@@ -52,6 +54,8 @@ pub(super) struct Site {
     /// How many of its spans were plain, up to [`PLAIN_ENOUGH`] or
     /// [`PLAIN_WITH_FIELDS`]; or [`HAS_LIVES`], or [`HAS_TASKS`].
     plain: AtomicU32,
+    /// Which of its lives a rule takes, which counts them apart from slices.
+    lives: Turns,
 }
 
 impl Site {
@@ -103,6 +107,11 @@ impl Site {
     /// Whether tasks of the site have come to an end.
     pub(super) fn has_tasks(&self) -> bool {
         self.plain.load(Relaxed) == HAS_TASKS
+    }
+
+    /// What a rule says of a life.
+    pub(super) fn look_closer_at_life(&'static self) -> Verdict {
+        self.call_site.look_closer_counting(&self.lives)
     }
 
     /// The key and the name of its level.
@@ -189,5 +198,5 @@ fn describe(metadata: &'static Metadata<'static>) -> Site {
     let keys: Vec<Key> = keys.map(Key::new).collect();
     let (module, file) = (metadata.module_path().unwrap_or(target), metadata.file().unwrap_or(""));
     let call_site = CallSite::new(name, module, file, line, keys.leak());
-    Site { metadata, call_site, level, plain: AtomicU32::new(0) }
+    Site { metadata, call_site, level, plain: AtomicU32::new(0), lives: Turns::new() }
 }

@@ -9,8 +9,8 @@
 //!
 //! Everything in a slot is atomic, so nothing here can be torn. Where two threads
 //! are inside of the same span at the same moment, one may overwrite what the other
-//! has just counted; such a span is marked as entered twice at once, and its counts
-//! are not used.
+//! has just counted; such a span is marked as entered twice at once, and what its life says of
+//! slices and busy time is too low.
 
 #![allow(unsafe_code)] // blocks of slots that live for ever, behind atomic pointers
 
@@ -43,10 +43,12 @@ const INSIDE: u64 = u32::MAX as u64;
 pub(super) const TWICE_AT_ONCE: u64 = 1 << 32;
 /// Entered within a span that is not its parent.
 pub(super) const ELSEWHERE: u64 = 1 << 33;
-/// Entered, and not recorded.
+/// Entered, and neither recorded nor timed: what the slot has counted is not all.
 pub(super) const UNRECORDED: u64 = 1 << 34;
 /// Another span was entered between its creation and its first enter.
 pub(super) const WAITED: u64 = 1 << 35;
+/// Entered, and timed, but a rule took others to be recorded.
+pub(super) const SAMPLED_OUT: u64 = 1 << 36;
 
 /// In place of the moment of creation, where that was not looked up.
 pub(super) const UNTIMED: u64 = 1;

@@ -14,7 +14,7 @@ use super::{
     details::{Details, Visitor},
     life,
     sites::{self, Site},
-    slots::{self, Birth, Slot, UNRECORDED, UNTIMED, WAITED},
+    slots::{self, Birth, SAMPLED_OUT, Slot, UNRECORDED, UNTIMED, WAITED},
     thread::{self, Frame, Room, Thread},
 };
 use crate::hot::{
@@ -23,6 +23,7 @@ use crate::hot::{
     lane::Lane,
     ring_pool::{self, UNATTACHED},
     span::Span,
+    verdict::Verdict,
 };
 
 /// Who a new span's parent is.
@@ -106,6 +107,7 @@ fn create_at(
     let state = site.call_site.state();
     let birth = Birth { number: thread.next_number(), parent, track: track_if(state != OFF) };
     let id = slot.take(site, &birth);
+    // Also while nothing is recorded: a recording may begin as long as the span is there.
     if told || !attributes.metadata().fields().is_empty() {
         describe(slot, site, told.then_some(parent), attributes.values());
     }
@@ -222,7 +224,15 @@ fn enter_closer(id: u64, slot: &'static Slot, site: &'static CallSite) {
         return;
     };
     thread.make_room();
-    let span = Span::enter(site);
+    let mut span = Span::enter(site);
+    // Its life may be told, though this slice is not: rules are asked about each apart. Where
+    // spans are told by their one slice, sampling spares them the look at the clock.
+    if !span.is_recording()
+        && slot.created() > UNTIMED
+        && matches!(site.how_it_skips(), Verdict::Sampled)
+    {
+        span = Span::only_timed(site, track_if(true));
+    }
     if let Some(room) = thread.room() {
         let frame = frame(thread, &room, id, slot, span);
         room.enter(frame, |_| ());
@@ -260,7 +270,7 @@ fn leave_closer(frame: &Frame) {
     let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
     if !span.is_recording() {
         if is_here {
-            leave_unrecorded(slot); // and the next one that is recorded tells what there is
+            leave_unrecorded(frame); // and the next one that is recorded tells what there is
         }
         return;
     }
@@ -304,9 +314,20 @@ fn note_life(slot: &Slot, left_before: u32, waited: bool) {
     }
 }
 
-fn leave_unrecorded(slot: &Slot) {
-    slot.mark(UNRECORDED);
-    slot.go_out(0, 0, 0);
+fn leave_unrecorded(frame: &Frame) {
+    let Frame { slot, ref span, .. } = *frame;
+    match span.start() {
+        0 => {
+            slot.mark(UNRECORDED);
+            // Where it is, and not nowhere: it has not moved by that.
+            slot.go_out(0, 0, this_track());
+        }
+        start => {
+            slot.mark(SAMPLED_OUT);
+            let ticks = clock::ticks().wrapping_sub(start);
+            count_stay(frame, ticks.cast_signed().max(0).cast_unsigned());
+        }
+    }
 }
 
 /// A slice that has something to tell.
@@ -346,8 +367,9 @@ fn close(slot: &'static Slot, id: u64) {
 fn close_closer(slot: &'static Slot, id: u64) {
     let thread = thread::current();
     // What was entered once, before anything else, and by the thread that closes it, is told
-    // by its slice.
-    if !slot.stayed_once() || slot.has(WAITED) || slot.has_news() || slot.track() != this_track() {
+    // by its slice, or not at all if that is not recorded.
+    let has_news = slot.has_news() && !slot.has(UNRECORDED | SAMPLED_OUT);
+    if !slot.stayed_once() || slot.has(WAITED) || has_news || slot.track() != this_track() {
         life::tell(slot, thread.is_some_and(|thread| thread.last_left.get() == id));
     } else if slot.created() > UNTIMED {
         slot.site().inspect(|site| site.saw_plain());

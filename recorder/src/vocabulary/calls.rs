@@ -11,7 +11,8 @@ use crate::{
 
 metric_kind! {
     /// A call into a library, a worker or another process: a span, of which the
-    /// parts are set as they are known. [`fail`](crate::Span::fail) marks one that failed.
+    /// parts are set as they are known. [`fail`](crate::Span::fail) marks one that failed. Recorded
+    /// as an event, when it is over, it is taken to have lasted as long as its parts together.
     pub struct Call<'a> = "call" {
         /// What was called.
         function: Label<'a> = "function",

@@ -4,24 +4,40 @@ use std::{fmt, marker::PhantomData};
 
 use crate::metric;
 
-/// A request, a run, a job: 128 random bits. What the vocabulary records while it
-/// is entered carries it, on every thread that enters it.
+/// A request, a run, a job: 128 random bits. Whatever is recorded while it is entered was done
+/// for it, on every thread that enters it: spans, events and counters of any kind, those of
+/// `tracing` among them.
+///
+/// Events of the vocabulary carry it themselves. For all else, one record is made when
+/// the request is left, of the time that it was entered; what began in that time on that
+/// thread is known to be the request's (`analyze requests`, and `--request` anywhere). So a
+/// span costs the same in a request as outside of one; entering and leaving it costs two looks
+/// at the clock and one event with a slot.
 ///
 /// Nothing else travels with it, and nothing about it is guessable: ids are
 /// never counted up.
 ///
 /// ```
-/// use ringscope::vocabulary::{Call, CorrelationId};
+/// use ringscope::{span, vocabulary::{Call, CorrelationId}};
 ///
 /// let request = CorrelationId::random();
 /// std::thread::spawn(move || {
 ///     let _working = request.enter();
 ///     let _call = Call::new().function("embed").span(); // says for which request
+///     let _span = span!("tokenize"); // need not say it: it is in the time of the request
 /// }).join().unwrap();
 /// ```
 ///
+/// # Limits
+///
+/// What is around a request is not the request's: a span that began before it was entered. Of a
+/// process that is killed in a request, and of a dump that is made meanwhile, only those events
+/// tell of it that carry it; so it is if the guard is forgotten. Rules (`RINGSCOPE_SAMPLE`,
+/// `*=1/100`, `*=10us`) thin out what is in a request, but not the record of it, whose name is
+/// `request.scope`; `request.scope=off` leaves it out.
+///
 /// With the feature `off` all ids are 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CorrelationId(u128);
 
 impl CorrelationId {
@@ -50,10 +66,21 @@ impl CorrelationId {
         Some(metric::current_request()).filter(|&id| id != 0).map(Self)
     }
 
-    /// Works for this request on the calling thread, until the guard is dropped.
+    /// Works for this request on the calling thread, until the guard is dropped. Of requests
+    /// that are entered within each other, the innermost counts. 0 is nobody's, which
+    /// leaves whatever is recorded in it to nobody.
     #[inline]
     pub fn enter(self) -> Correlated {
-        Correlated { before: metric::replace_request(self.0), not_send: PhantomData }
+        let before = metric::replace_request(self.0);
+        let scope = metric::Scope::begin(self.0, before);
+        Correlated { scope, request: self.0, before, not_send: PhantomData }
+    }
+}
+
+/// As `--request` of `analyze` takes it.
+impl fmt::Debug for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CorrelationId({self})")
     }
 }
 
@@ -68,6 +95,8 @@ impl fmt::Display for CorrelationId {
 #[must_use = "the request is left when this is dropped; bind it: `let _working = ...`"]
 #[derive(Debug)]
 pub struct Correlated {
+    scope: metric::Scope,
+    request: u128,
     before: u128,
     not_send: PhantomData<*const ()>,
 }
@@ -76,5 +105,6 @@ impl Drop for Correlated {
     #[inline]
     fn drop(&mut self) {
         metric::replace_request(self.before);
+        self.scope.end(self.request);
     }
 }

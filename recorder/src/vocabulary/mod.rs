@@ -57,7 +57,9 @@ pub use ml::{
     TrainingEpoch, TrainingStep,
 };
 pub use span::MetricSpan;
-pub use structure::{Structure, StructureSpan};
+pub use structure::{
+    Structure, StructureException, StructureSpan, StructureStarted, StructureStopped,
+};
 
 /// Records a metric: one of [`MetricEvent`], or one of your own kinds.
 ///
@@ -65,27 +67,44 @@ pub use structure::{Structure, StructureSpan};
 /// use ringscope::{MetricEvent, name, record_metric, vocabulary::CacheHit};
 ///
 /// record_metric!(MetricEvent::CacheAccess { cache: name!("kernels"), key: "sdpa_f16", hit: true });
+/// record_metric!(ringscope::MetricEvent::CacheMiss { cache: name!("kernels") });
 /// record_metric!(CacheHit::new().cache(name!("kernels")));
 /// record_metric!(MetricEvent::from(CacheHit::new().cache("prompts")));
 /// ```
 #[macro_export]
 macro_rules! record_metric {
-    ($set:ident :: $kind:ident { $($field:ident : $value:expr),* $(,)? }) => {{
-        // The kind has to be one of the set, whose largest need not be made for it.
-        let _ = $set::$kind;
+    // Names, and not a path: as that, what other expressions begin with would be an error.
+    ($first:ident $(:: $rest:ident)+ { $($field:ident : $value:expr),* $(,)? }) => {
         $crate::vocabulary::Metric::record_now(
-            &$crate::vocabulary::$kind::new()$(.$field($value))*
+            &$crate::vocabulary::empty_of($first $(:: $rest)+)$(.$field($value))*
         )
-    }};
+    };
+    (:: $first:ident $(:: $rest:ident)+ { $($field:ident : $value:expr),* $(,)? }) => {
+        $crate::vocabulary::Metric::record_now(
+            &$crate::vocabulary::empty_of(:: $first $(:: $rest)+)$(.$field($value))*
+        )
+    };
     ($metric:expr) => {
         $crate::vocabulary::Metric::record_now(&$metric)
     };
 }
 
+/// For [`record_metric!`](crate::record_metric!): what a variant holds, with nothing in it. The
+/// variant itself, as large as the largest, need not be made.
+#[doc(hidden)]
+#[inline(always)]
+pub fn empty_of<K: Default, S>(_variant: impl FnOnce(K) -> S) -> K {
+    K::default()
+}
+
 macro_rules! metric_events {
     ($($kind:ident),+ $(,)?) => {
-        /// Every kind of event that the vocabulary has, as one type: for
+        /// Every kind of event of this module as one type: for
         /// [`record_metric!`](crate::record_metric!), and to pass around what is to be recorded later.
+        ///
+        /// Parts of a program that are spans are made by [`structure_span!`](crate::structure_span!),
+        /// and what has a name of its own by [`counter!`](crate::counter!),
+        /// [`gauge!`](crate::gauge!), [`event!`](crate::event!) and [`metric_kind!`](crate::metric_kind!).
         ///
         /// Kinds are added; match with a `_`.
         #[derive(Clone, Copy, Debug)]
@@ -116,6 +135,7 @@ metric_events! {
     CommandBufferQueued, DatasetBatch, DatasetLoad, DeviceCopy, DeviceError, DeviceFill,
     DeviceFound, DeviceMemory, DeviceState, DeviceSync, Evaluation, Inference, KernelCompiled,
     KernelCompleted, KernelDispatched, KernelUntimed, KvCacheGrow, MemoryPhase, MemoryPool,
-    PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release, Serialize, TensorOp, TrainingEpoch,
-    TrainingStep, WeightTensor, WorkerCrash,
+    PoolCheckin, PoolCheckout, PoolDepth, PoolSize, Release, Serialize, StructureException,
+    StructureStarted, StructureStopped, TensorOp, TrainingEpoch, TrainingStep, WeightTensor,
+    WorkerCrash,
 }

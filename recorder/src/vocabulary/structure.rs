@@ -1,15 +1,16 @@
 //! What a program consists of: workflows, stages, forward passes, blocks, phases.
 //!
 //! They are spans with names of their own, so every report has them; a field says
-//! what they are, and the id of the run ties together what ran on several threads.
+//! what they are, and the id of the run ties together what ran on several threads. Where no span
+//! can be held from begin to end, events say that something started, stopped or failed.
 
 use std::marker::PhantomData;
 
-use ringscope_format::{Kind, Value};
+use ringscope_format::Kind;
 
 use crate::{
     CallSite, Name, Span, metric,
-    vocabulary::{CorrelationId, Label, Recorded},
+    vocabulary::{CorrelationId, Given, Label, Metric, Recorded},
 };
 
 /// What a part of a program is.
@@ -38,6 +39,13 @@ impl Structure {
             Structure::Block => crate::name!("block"),
             Structure::Phase => crate::name!("phase"),
         }
+    }
+}
+
+impl From<Structure> for Label<'_> {
+    #[inline]
+    fn from(structure: Structure) -> Self {
+        Label::Name(structure.name())
     }
 }
 
@@ -93,17 +101,9 @@ impl StructureSpan {
     /// Marks it as failed, and records why as an error of the same run.
     #[inline]
     pub fn exception<'a>(&mut self, kind: impl Into<Label<'a>>, payload: impl Into<Label<'a>>) {
-        static KEYS: [crate::Key; 3] =
-            [crate::Key::new("kind"), crate::Key::new("payload"), crate::Key::new("structure")];
-        static SITE: CallSite = CallSite::new("structure.exception", "", "", 0, &KEYS);
         self.span.fail();
-        if metric::is_on(&SITE) {
-            let (kind, payload) = (kind.into().recorded(), payload.into().recorded());
-            let fields = [Some(kind), Some(payload), Some(self.what.name().value())];
-            let before = metric::replace_request(self.run);
-            metric::record_point(&SITE, Kind::ERROR, Value::Text(""), fields);
-            metric::replace_request(before);
-        }
+        let exception = StructureException::new().kind(kind.into()).payload(payload.into());
+        exception.structure(self.what).run(CorrelationId::from_u128(self.run)).record();
     }
 }
 
@@ -129,5 +129,105 @@ impl Drop for StructureSpan {
             let what = self.what.name().value();
             metric::end_span(&mut self.span, self.site, [Some(what)], self.run);
         }
+    }
+}
+
+macro_rules! structure_event {
+    (
+        $(#[$about:meta])*
+        $event:ident = $name:literal as $kind:ident {
+            $($(#[$doc:meta])* $field:ident),+ $(,)?
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default)]
+        #[must_use = "it is recorded with `record`"]
+        pub struct $event<'a> {
+            $($field: Option<Label<'a>>,)+
+            run: Option<CorrelationId>,
+        }
+
+        impl<'a> $event<'a> {
+            /// One that says nothing yet.
+            #[inline]
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            $(
+                $(#[$doc])*
+                #[inline(always)]
+                pub fn $field(mut self, value: impl Given<Label<'a>>) -> Self {
+                    self.$field = value.given();
+                    self
+                }
+            )+
+
+            /// Of which run; if nothing is said, the one that the thread works for.
+            #[inline(always)]
+            pub fn run(mut self, run: CorrelationId) -> Self {
+                self.run = Some(run);
+                self
+            }
+
+            /// Records it.
+            #[inline]
+            pub fn record(self) {
+                self.record_now();
+            }
+        }
+
+        impl Metric for $event<'_> {
+            #[inline]
+            fn record_now(&self) {
+                static KEYS: [crate::Key; <[&str]>::len(&[$(stringify!($field)),+])] =
+                    [$(crate::Key::new(stringify!($field))),+];
+                static SITE: CallSite = CallSite::new($name, "", "", 0, &KEYS);
+                if metric::is_on(&SITE) {
+                    let fields = [$(self.$field.map(Recorded::recorded)),+];
+                    // Not entered: one event needs no scope around it.
+                    let before = self.run.map(|run| metric::replace_request(run.as_u128()));
+                    metric::record_point(&SITE, Kind::$kind, crate::NO_VALUE, fields);
+                    before.map(metric::replace_request);
+                }
+            }
+        }
+    };
+}
+
+structure_event! {
+    /// A part of a program started. For parts that no span can be held of, as they end elsewhere;
+    /// [`structure_span!`](crate::structure_span!) tells how long a part took, too.
+    StructureStarted = "structure.started" as EVENT {
+        /// What it is: a [`Structure`].
+        structure,
+        /// What it is called.
+        name,
+    }
+}
+
+structure_event! {
+    /// A part of a program stopped; see [`StructureStarted`].
+    StructureStopped = "structure.stopped" as EVENT {
+        /// What it is: a [`Structure`].
+        structure,
+        /// What it is called.
+        name,
+        /// What came of it.
+        result,
+    }
+}
+
+structure_event! {
+    /// A part of a program failed; of one that is a span, [`StructureSpan::exception`] says so.
+    StructureException = "structure.exception" as ERROR {
+        /// The class of the error: `IoError`.
+        kind,
+        /// What it said.
+        payload,
+        /// What failed: a [`Structure`].
+        structure,
+        /// What that is called.
+        name,
     }
 }

@@ -20,13 +20,13 @@ use crate::{
 
 const WINDOW: Duration = Duration::from_secs(60);
 
-fn flight(scene: &Scene) -> Builder {
+pub(crate) fn flight(scene: &Scene) -> Builder {
     scene.builder().keep_last(WINDOW, 4 << 20)
 }
 
 /// Opens a dump and checks what every dump says.
 #[track_caller]
-fn read_dump(path: &Path, reason: &str) -> Told {
+pub(crate) fn read_dump(path: &Path, reason: &str) -> Told {
     let told = Told::read(path);
     assert_eq!(told.trace.header().mode, Mode::Dump);
     assert_eq!(told.trace.metadata()["dump.reason"], reason);
@@ -286,6 +286,47 @@ fn no_more_dumps_are_written_than_allowed() {
         )
     );
     assert_eq!(end.files(".trace").len(), 3);
+}
+
+#[test]
+fn whatever_asks_for_one_dump_too_many_is_in_the_summary() {
+    let child = child(|scene| {
+        posix::handle(libc::SIGUSR2, count);
+        let builder = flight(scene).max_dumps(1).dump_on_signal(libc::SIGUSR2);
+        let builder = builder.dump_when_slower("request", Duration::from_millis(5));
+        let recorder = builder.start().unwrap();
+        recorder.dump().unwrap();
+        match scene.argument().as_str() {
+            "signal" => {
+                posix::raise(libc::SIGUSR2);
+                // Another thread may be the one that gets it.
+                wait_until("the signal is handled", || HANDLED.load(Ordering::Relaxed) == 1);
+            }
+            "slow span" => {
+                let _span = span!("request");
+                thread::sleep(Duration::from_millis(10));
+            }
+            "control file" => {
+                let control = scene.path("run.trace.control");
+                fs::write(&control, "dump\n").unwrap();
+                wait_until("the command is taken", || !control.exists());
+            }
+            _ => assert!(recorder.dump().is_err()),
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.dumps.len(), 1);
+        let [problem] = summary.problems.as_slice() else { panic!("{:?}", summary.problems) };
+        scene.say("problem", problem);
+    });
+    for who in ["signal", "slow span", "control file", "program"] {
+        let end = child.another().argument(who).run().succeeded();
+        assert_eq!(
+            end.said("problem"),
+            "a dump could not be written: this recording has written as many dumps as it may; \
+             raise `max_dumps`",
+            "{who}"
+        );
+    }
 }
 
 #[test]

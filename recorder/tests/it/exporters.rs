@@ -64,22 +64,25 @@ fn an_event_comes_with_its_path_and_fields_also_while_its_spans_are_open() {
         let token = [
             "generate > forward > cache.hit",
             "generate > forward > decode failed",
+            "generate > forward > request.scope",
             "generate > forward",
         ];
         let mut expected: Vec<&str> = [token, token, token].concat();
         expected.extend(["generate", "kernel", "tokens", "request"]);
         assert_eq!(names, expected);
-        assert_eq!(events[0].request, Some(request));
+        let requests = [0, 1, 2, 3].map(|at| events[at].request);
+        // The plain one is told of before anybody knows for whom it was.
+        assert_eq!(requests, [Some(request), None, Some(request), None]);
         assert_eq!(events[0].field("cache"), Some(&Field::Name("kv")));
         assert_eq!(events[1].field("reason"), Some(&Field::Text("no such token".into())));
-        assert!(events[1].is_error() && !events[2].is_error());
+        assert!(events[1].is_error() && !events[3].is_error());
         assert_eq!(
-            (events[5].field("token"), &events[10].track[..]),
+            (events[7].field("token"), &events[13].track[..]),
             (Some(&Field::U64(1)), "GPU 0 queue 0")
         );
-        let took = events[10].duration.unwrap().as_secs_f64();
+        let took = events[13].duration.unwrap().as_secs_f64();
         assert!((took / 1e-3 - 1.0).abs() < 0.01, "{took}");
-        assert_eq!(events[11].value, Some(Field::U64(128)));
+        assert_eq!(events[14].value, Some(Field::U64(128)));
         let ago = events[0].at.elapsed().unwrap();
         assert!(ago < Duration::from_secs(60), "{ago:?}");
     })
@@ -147,7 +150,9 @@ fn one_that_panics_is_dropped_with_a_note_and_harms_nobody() {
         let summary = recorder.finish().unwrap();
         assert_eq!((summary.stored, summary.lost), (100, 0));
         assert_eq!(events.iter().count(), 100);
-        assert_eq!(notes(&summary), ["exporter Panics: panicked: enough of this; it was dropped"]);
+        let notes = notes(&summary);
+        assert_eq!(notes[0], "exporter Panics: panicked: enough of this; it was dropped");
+        assert!(notes[1].starts_with("exporter Panics: events lost: "), "{notes:?}");
     });
     let told = end.run().succeeded().trace();
     told.is_finished_and_adds_up();
@@ -195,7 +200,10 @@ fn one_that_blocks_is_dropped_with_a_note_and_delays_nobody() {
         assert_eq!((summary.stored, summary.lost), (recorded + 1, 0));
         let notes = notes(&summary);
         assert_eq!(notes[0], "exporter Blocks: blocked for more than 2s; it was dropped");
-        assert!(notes[1].starts_with("exporter Blocks: too slow for "), "{notes:?}");
+        // All that came until it was dropped, which was in the midst of the last thousand.
+        let lost: u64 =
+            notes[1].strip_prefix("exporter Blocks: events lost: ").unwrap().parse().unwrap();
+        assert!((recorded - 999..=recorded).contains(&lost), "{lost} of {recorded}");
         drop(closed);
     });
     end.run().succeeded().trace().is_finished_and_adds_up();
@@ -213,7 +221,7 @@ fn one_that_never_comes_to_its_end_does_not_keep_the_recording_from_ending() {
         let summary = recorder.finish().unwrap();
         assert!(begun.elapsed() < Duration::from_secs(10));
         let expected = "exporter Blocks: did not come to its end within 2s; it was dropped";
-        assert_eq!(notes(&summary), [expected]);
+        assert_eq!(notes(&summary), [expected, "exporter Blocks: events lost: 1"]);
     })
     .run()
     .succeeded();
@@ -250,7 +258,10 @@ fn a_slow_one_loses_its_own_events_counted_and_no_one_elses() {
         assert_eq!(report.exported, quick_events.iter().count() as u64);
         let summary = recorder.finish().unwrap();
         assert_eq!((summary.stored, summary.lost), (400_400, 0));
-        assert!(notes(&summary).iter().any(|note| note.contains("Slow: too slow for ")));
+        // What it does not come to at the end is lost too, and then it was dropped.
+        let notes = notes(&summary);
+        let counted = ["Slow: too slow for ", "Slow: events lost: "];
+        assert!(notes.iter().any(|note| counted.iter().any(|it| note.contains(it))), "{notes:?}");
     })
     .run()
     .succeeded();
@@ -295,12 +306,15 @@ fn a_channel_whose_receiver_is_gone_ends_its_exporter_and_a_full_one_counts() {
         drop(receiver);
         let (full, kept) = ChannelExporter::new(10);
         let missed = full.missed();
-        recorder.attach(full, ExportFilter::all());
+        let full = recorder.attach(full, ExportFilter::all());
         (0..100).for_each(|_| drop(span!("token")));
-        let summary = recorder.finish().unwrap();
+        let report = recorder.detach(full).unwrap();
+        assert_eq!((report.exported, report.lost, report.dropped), (10, 90, None));
         assert_eq!((kept.iter().count(), missed.load(Ordering::Relaxed)), (10, 90));
-        let expected = "exporter ChannelExporter: its receiver is gone; it was dropped";
-        assert_eq!(notes(&summary), [expected]);
+        let notes = notes(&recorder.finish().unwrap());
+        let has = |note: &str| notes.iter().any(|it| it == note);
+        assert!(has("exporter ChannelExporter: its receiver is gone; it was dropped"), "{notes:?}");
+        assert!(has("exporter ChannelExporter: too slow for 90 events"), "{notes:?}");
     })
     .run()
     .succeeded();
@@ -414,6 +428,36 @@ fn json_lines_that_cannot_be_written_are_a_warning_and_the_recording_goes_on() {
     assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
     assert!(end.said("summary").contains(&format!("exporter {why}")), "{}", end.said("summary"));
     assert_eq!(end.trace().named("outer").len(), 1);
+}
+
+#[test]
+fn json_lines_do_not_take_the_place_of_a_trace_under_whatever_name() {
+    for jsonl in ["run.trace", "./run.trace", "link.jsonl"] {
+        let program = child(|scene: &Scene| program(scene));
+        std::os::unix::fs::symlink("run.trace", program.path("link.jsonl")).unwrap();
+        let program = program.environment("RINGSCOPE_TRACE", "run.trace");
+        let end = program.environment("RINGSCOPE_JSONL", jsonl).run().succeeded();
+        let why = format!("{jsonl}: is a trace; give JSON lines a file of their own");
+        assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
+        end.trace().is_finished_and_adds_up();
+        assert_eq!(end.trace().named("outer").len(), 1);
+    }
+}
+
+#[test]
+fn json_lines_go_on_beside_their_first_file_wherever_the_program_goes() {
+    let end = child(|scene: &Scene| {
+        std::env::set_current_dir(scene.path("")).unwrap();
+        let jsonl = JsonlExporter::create("run.jsonl").unwrap().rotate_at(1);
+        fs::create_dir("elsewhere").unwrap();
+        std::env::set_current_dir("elsewhere").unwrap();
+        let recorder = scene.builder().start().unwrap();
+        recorder.attach(jsonl, ExportFilter::all());
+        (0..3).for_each(|_| drop(span!("token")));
+        assert!(notes(&recorder.finish().unwrap()).is_empty());
+    });
+    let end = end.run().succeeded();
+    assert_eq!(end.files(".jsonl"), ["run.1.jsonl", "run.2.jsonl", "run.jsonl"]);
 }
 
 #[test]

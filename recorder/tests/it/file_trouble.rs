@@ -83,9 +83,10 @@ fn a_file_truncated_under_the_map_gives_the_recording_up_and_not_the_program() {
         assert_eq!(
             end.said("error"),
             format!(
-                "{}: the recording ended early: its file was truncated by another process, or this \
-                 is a fork of the process that records; what was written before is readable, and a \
-                 new recorder needs a path that nobody else writes to",
+                "{}: the recording ended early: its file was truncated by another process, this is a \
+                 fork of the process that records, or a thread of the recorder has panicked, which \
+                 is on standard error; what was written before is readable, and a new recorder needs \
+                 a path that nobody else writes to",
                 end.path("run.trace").display()
             )
         );
@@ -148,6 +149,29 @@ fn a_sealer_that_panics_ends_the_recording_and_holds_nobody_up() {
     let end = end.environment("RINGSCOPE_CRASH_AT", "header-written:1:panic").run().succeeded();
     // What was drained before is in the raw slots.
     assert!(Told::read(&end.path("run.trace")).events.len() > 10_000);
+}
+
+#[test]
+#[cfg(debug_assertions)] // release builds have no such steps
+fn a_drain_that_panics_ends_the_recording_and_holds_nobody_up() {
+    let end = child(|scene| {
+        let recorder = scene.builder().rotate_at(1 << 20).start().unwrap();
+        let mut load = Load::new(1);
+        let begun = std::time::Instant::now();
+        while recorder.flush() {
+            load.record(1_000);
+        }
+        assert!(!recorder.flush());
+        let error = recorder.finish().unwrap_err();
+        assert!(matches!(error, Error::GaveUp { .. }), "{error}");
+        // Less than a single wait for somebody who does not come.
+        assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+        scene.say("recorded", load.produced());
+    });
+    let end = end.environment("RINGSCOPE_CRASH_AT", "file-switched:1:panic").run().succeeded();
+    assert!(end.stderr.contains("RINGSCOPE_CRASH_AT"), "{}", end.stderr);
+    let told = Told::read(&end.path("run.trace"));
+    assert!(!told.events.is_empty() && told.events.len() as u64 <= end.number("recorded"));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::{fs, time::Duration};
 
-use ringscope::{Error, Recorder, span};
+use ringscope::{Error, Problem, Recorder, span};
 use ringscope_format::Mode;
 
 use crate::{
-    child::child,
+    child::{child, wait_until},
     load::{Load, unbroken},
 };
 
@@ -61,6 +61,26 @@ fn a_recording_that_keeps_everything_has_no_dumps() {
         recorder.finish().unwrap();
     });
     end.run().succeeded();
+}
+
+#[test]
+fn a_recording_that_keeps_everything_says_so_to_whoever_writes_dump_into_its_control_file() {
+    const WHY: &str =
+        "no dump: this recording keeps everything; set `keep_last` to make it a flight recorder";
+    let child = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let answer = scene.path("run.trace.control.rejected");
+        wait_until("the command is answered", || answer.exists());
+        // The lines after it are carried out all the same.
+        wait_until("rules are changed", || !span!("probe").is_recording());
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.problems, [Problem::ControlFile(WHY.to_owned())]);
+    });
+    fs::write(child.path("run.trace.control"), "dump\nprobe=off\n").unwrap();
+    let end = child.run().succeeded();
+    let rejected = fs::read_to_string(end.path("run.trace.control.rejected")).unwrap();
+    assert_eq!(rejected, format!("dump: {WHY}\n"));
+    assert_eq!(end.files(".trace"), ["run.trace"]);
 }
 
 #[test]

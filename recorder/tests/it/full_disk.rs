@@ -3,6 +3,7 @@
 use std::{fs, io::Write, path::Path, thread, time::Duration};
 
 use ringscope::{LostCause, Problem, Summary, event, span};
+use ringscope_format::{Place, RecordingState};
 
 use crate::{
     child::{End, Scene, child},
@@ -300,5 +301,60 @@ fn recording_goes_on_when_there_is_room_again() {
         told.is_finished_and_adds_up().losses_add_up();
         told.only("before");
         told.only("after");
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_while_files_change_leaves_the_recording_with_its_last_file() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let work_areas = Told::read(&scene.trace()).trace.header().layout.log_offset;
+        recorder.finish().unwrap();
+        let mut left_unsealed = 0;
+        // Beside the work areas of two files and what is in the first when the next is begun: with
+        // too little the next is never begun, with too much the first gets all that waits for it.
+        for room in (MIB / 8..5 * MIB / 8).step_by(64 << 10) {
+            let disk = scene.path(&format!("disk-{room}"));
+            if !mount(scene, &disk, 2 * work_areas + MIB + room) {
+                return;
+            }
+            let builder = scene.builder().path(disk.join("run.trace")).rotate_at(MIB);
+            let recorder = builder.start().unwrap();
+            let open = span!("open to the end");
+            let produced = record_too_much();
+            let summary = recorder.finish().unwrap();
+            drop(open);
+            assert_eq!(summary.produced(), produced, "{room}");
+
+            let paths = (0..).map(|number| match number {
+                0 => disk.join("run.trace"),
+                number => disk.join(format!("run.{number}.trace")),
+            });
+            let paths: Vec<_> = paths.take_while(|path| path.exists()).collect();
+            let told: Vec<Told> = paths.iter().map(|path| Told::read(path)).collect();
+            let (last, before) = told.split_last().unwrap();
+            assert_eq!(Some(&summary.path), paths.last(), "{room}");
+            assert_eq!(last.vitals().state, RecordingState::Finished, "{room}");
+            assert_eq!(last.vitals().produced(), produced, "{room}");
+            let open: Vec<_> = last.open().into_values().collect();
+            assert_eq!(open, [(1, vec!["open to the end".to_owned()])], "{room}");
+            for told in before {
+                assert_eq!(told.vitals().state, RecordingState::Continued, "{room}");
+                assert!(told.open().is_empty(), "{room}");
+                let is_raw = |place| matches!(place, Place::Raw { .. });
+                left_unsealed += usize::from(told.trace.chunks().iter().any(|it| is_raw(it.place)));
+            }
+            let steps: Vec<u64> =
+                told.iter().flat_map(|told| &told.events).map(|event| event.number("i")).collect();
+            assert_eq!(steps.len() as u64, summary.stored, "{room}");
+            assert!(steps.is_sorted_by(|a, b| a < b), "{room}");
+            paths.iter().for_each(|path| fs::remove_file(path).unwrap()); // memory, all of it
+        }
+        scene.say("left unsealed", left_unsealed);
+    });
+    let end = end.run().succeeded();
+    let this = "a_disk_that_fills_up_while_files_change_leaves_the_recording_with_its_last_file";
+    if end.had("tmpfs", this) {
+        assert!(end.number("left unsealed") > 0, "no disk was full at the right moment");
     }
 }

@@ -1,14 +1,17 @@
 //! What the environment and `ringscope.toml` say is done, and what they say wrong is
 //! said and does no harm.
 
-use std::{env, fs, time::Duration};
+use std::{env, fs, thread, time::Duration};
 
 use ringscope::{
     Builder, CallSite, DeviceQueue, Error, Kind, Level, Recorder, init_from_env, span,
     vocabulary::{KernelCompleted, KernelDispatched},
 };
 
-use crate::child::{Child, Scene, child};
+use crate::{
+    child::{Child, Scene, child, wait_until},
+    posix,
+};
 
 /// A program with that one line in it, in a directory of its own.
 fn program(scene: &Scene) {
@@ -117,6 +120,68 @@ fn a_typo_is_a_warning_and_the_default() {
     ]) {
         assert!(warning.starts_with(&format!("ringscope: RINGSCOPE_{name}")), "{warning}");
         assert!(warning.ends_with("; it is left as it was"), "{warning}");
+    }
+}
+
+#[test]
+fn an_interval_that_no_clock_can_tell_is_a_year_and_hangs_nothing() {
+    let program = program!()
+        .environment("RINGSCOPE_TRACE", "run.trace")
+        .environment("RINGSCOPE_JSONL", "run.jsonl")
+        .environment("RINGSCOPE_JSONL_INTERVAL", "1e19");
+    let end = program.run().succeeded();
+    let name = "RINGSCOPE_JSONL_INTERVAL";
+    let said = format!("ringscope: {name} = `1e19`: longer than a year; a year is taken\n");
+    assert_eq!(end.stderr, said);
+    assert_eq!(end.trace().named("token").len(), 100);
+}
+
+#[test]
+fn an_interval_that_no_clock_can_tell_has_rows_written_at_the_end() {
+    let end = child(|scene: &Scene| {
+        let builder = scene.builder().jsonl(scene.path("run.jsonl"));
+        let recorder = builder.jsonl_interval(Duration::MAX).start().unwrap();
+        drop(span!("token"));
+        assert!(recorder.finish().unwrap().problems.is_empty());
+    });
+    let end = end.run().succeeded();
+    let files = end.files(".jsonl");
+    let latency = files.iter().find(|name| name.starts_with("run.latency-")).unwrap();
+    assert_eq!(fs::read_to_string(end.path(latency)).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn an_exporter_that_is_slow_to_open_its_file_holds_up_nobody_else() {
+    child(|scene: &Scene| {
+        let (fifo, trace) = (scene.path("run.jsonl"), scene.trace());
+        posix::make_fifo(&fifo);
+        let builder = scene.builder().jsonl(&fifo);
+        let starting = thread::spawn(move || builder.start().unwrap());
+        wait_until("the recording to begin", || span!("token").is_recording());
+        let other = Recorder::builder().path(scene.path("other.trace")).start();
+        assert!(matches!(other, Err(Error::AlreadyRecording { path }) if path == trace));
+        let reader = fs::File::open(&fifo).unwrap();
+        let recorder = starting.join().unwrap();
+        drop(reader);
+        recorder.finish().unwrap();
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn settings_that_start_no_recording_say_so() {
+    for (name, value, said) in [
+        ("RINGSCOPE_REPRO", "1", "repro"),
+        ("RINGSCOPE_MODE", "keep-last:30s", "mode"),
+        ("RINGSCOPE_JSONL_INTERVAL", "10s", "jsonl_interval"),
+    ] {
+        let end = program!().environment(name, value).run().succeeded();
+        let expected =
+            format!("not recording: {said} is set, but no file; give RINGSCOPE_TRACE one");
+        assert_eq!(end.stderr, format!("ringscope: {expected}\n"));
+        let off = program!().environment(name, value).environment("RINGSCOPE_LEVEL", "off");
+        assert_eq!(off.run().succeeded().stderr, "", "{name}");
     }
 }
 

@@ -156,6 +156,19 @@ fn something_that_is_not_a_file_is_refused() {
 }
 
 #[test]
+fn a_link_that_leads_nowhere_is_refused_and_left_alone() {
+    let child = child(|scene| refusal(scene, &scene.path("run.trace")));
+    let link = child.path("run.trace");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    let end = child.run().succeeded();
+    assert_eq!(
+        end.said("refusal"),
+        format!("{}: exists and is not a trace; remove it or choose another path", link.display())
+    );
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("nowhere"));
+}
+
+#[test]
 fn a_trace_that_is_there_is_replaced() {
     let end = child(|scene| {
         for name in ["old", "new"] {

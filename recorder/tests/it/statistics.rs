@@ -101,6 +101,78 @@ fn figures_by_name_by_path_and_of_memory() {
 }
 
 #[test]
+fn memory_is_paired_by_id_and_device_as_the_analyzer_does_it() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let statistics = recorder.statistics(Duration::from_secs(600));
+        for (device, bytes) in [(0_u64, 1_000), (1, 200)] {
+            Allocate::new().bytes(bytes).kind("scratch").device(device).id(7_u64).record();
+        }
+        Release::new().id(7_u64).device(0_u64).record();
+        Allocate::new().bytes(50).kind("tensor").id(8_u64).record();
+        Allocate::new().bytes(3).kind("tensor").device(1_u64).id(8_u64).record();
+        // Of no device: the one of the host, and where there is none the last.
+        Release::new().id(8_u64).record();
+        Allocate::new().bytes(9).kind("cache").device(2_u64).id(9_u64).record();
+        Release::new().id(9_u64).record();
+        DeviceMemory::new().device("cpu").allocated(10).record();
+        DeviceMemory::new().allocated(30).record();
+        recorder.flush();
+        let has = |row: &MemoryRow| row.path == ["device", "host", "allocated"] && row.bytes == 30;
+        wait_until("the last event", || statistics.memory().iter().any(has));
+        let memory = statistics.memory();
+        let shown: Vec<(String, i64)> =
+            memory.iter().map(|row| (row.path.join(" "), row.bytes)).collect();
+        let expected = [
+            ("allocated", 203),
+            ("allocated 0", 0),
+            ("allocated 0 scratch", 0),
+            ("allocated 1", 203),
+            ("allocated 1 scratch", 200),
+            ("allocated 1 tensor", 3),
+            ("allocated 2", 0),
+            ("allocated 2 cache", 0),
+            ("allocated host", 0),
+            ("allocated host tensor", 0),
+            ("device host allocated", 30),
+        ];
+        let of_program = shown.into_iter().filter(|(path, _)| !path.starts_with("process"));
+        let of_program: Vec<_> = of_program.collect();
+        assert_eq!(of_program, expected.map(|(path, bytes)| (path.to_owned(), bytes)));
+        recorder.finish().unwrap();
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn the_total_of_a_name_never_goes_down() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let statistics = recorder.statistics(Duration::from_millis(200));
+        {
+            let _early = span!("early");
+            (0..5).for_each(|_| drop(span!("token")));
+        }
+        recorder.flush();
+        let paths = || statistics.by_path().len();
+        wait_until("both paths to be seen", || paths() == 2);
+        wait_until("them to be forgotten", || paths() == 0);
+        wait_until("the name to be back on another path", || {
+            drop(span!("token"));
+            recorder.flush();
+            paths() == 1
+        });
+        let names = statistics.by_name();
+        assert_eq!(names[0].path, ["token"]);
+        assert!(names[0].total_count >= 5 + names[0].count, "{:?}", names[0]);
+        recorder.finish().unwrap();
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
 fn what_is_past_the_window_is_out_of_it() {
     child(|scene| {
         let recorder = scene.builder().start().unwrap();

@@ -166,6 +166,28 @@ fn an_event_without_a_ring_loses_as_many_slots_as_it_has_with_one() {
 }
 
 #[test]
+fn what_tracing_tells_without_a_ring_loses_as_many_slots_as_it_has_with_one() {
+    fn one_of_each() {
+        tracing::info!(a = 1, b = "a text that takes a slot of its own", "happened");
+        tracing::error!(code = 7, "went wrong");
+        drop(tracing::info_span!("never entered", size = 3));
+    }
+    let end = child(|scene| {
+        let recorder =
+            scene.builder().ring_records(1_024).ring_budget(2 * 32 * 1_024).start().unwrap();
+        ringscope::tracing::Subscriber::new().install().unwrap();
+        one_of_each();
+        thread::spawn(one_of_each).join().unwrap();
+        let summary = recorder.finish().unwrap();
+        assert_eq!((summary.stored, summary.lost_to(LostCause::NoRing)), (3, 3));
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let slots = told.vitals().stored_slots;
+    assert_eq!((slots > 6, told.vitals().lost_slots[LostCause::NoRing as usize]), (true, slots));
+}
+
+#[test]
 fn a_budget_below_one_ring_still_gives_one_to_the_program() {
     let end = child(|scene| {
         let builder = scene.builder().ring_budget(1).readings(Some(Duration::from_millis(10)));

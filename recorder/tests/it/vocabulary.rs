@@ -81,6 +81,11 @@ fn everything() {
         drop(structure_span!(what, "part", CorrelationId::random()));
     }
     structure_span!(Structure::Stage, "part").exception("IoError", "no such file");
+    let run = CorrelationId::random();
+    let (structure, name) = (Structure::Workflow, "nightly");
+    record_metric!(MetricEvent::StructureStarted { structure: structure, name: name, run: run });
+    StructureException::new().structure(structure).name(name).kind("E").payload("no").record();
+    StructureStopped::new().structure(structure).name(name).result("failed").run(run).record();
 }
 
 const DOCUMENT: &str = include_str!("../../../format-spec/VOCABULARY.md");
@@ -117,7 +122,54 @@ fn every_name_and_key_is_in_the_document_and_every_name_of_the_document_is_recor
             assert!(names.contains(name), "{name} is documented and cannot be recorded");
         }
     }
-    assert_eq!(told.events.len(), 50, "{names:?}");
+    assert_eq!(told.events.len(), 53, "{names:?}");
+}
+
+#[test]
+fn parts_of_a_program_that_end_elsewhere_are_told_by_events_of_their_run() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let (run, other) = (CorrelationId::random(), CorrelationId::random());
+        scene.say("run", run);
+        scene.say("other", other);
+        StructureStarted::new().structure(Structure::Stage).name("tokenize").run(run).record();
+        let _working = other.enter();
+        // Of its own run, and not of the one that the thread works for; that is so afterwards.
+        StructureStopped::new().structure(Structure::Stage).name("tokenize").run(run).record();
+        StructureException::new().kind("IoError").payload("no such file").record();
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    let told = end.trace();
+    let run_of = |name: &str| format!("{:032x}", told.only(name).links[0].id);
+    assert_eq!(run_of("structure.started"), end.said("run"));
+    assert_eq!(run_of("structure.stopped"), end.said("run"));
+    assert_eq!(run_of("structure.exception"), end.said("other"));
+    let Some(&OwnedValue::Name(stage)) = told.only("structure.started").field("structure") else {
+        panic!("no structure")
+    };
+    assert_eq!(told.trace.names().get(stage), Some("stage"));
+    assert_eq!(told.only("structure.exception").kind, Kind::ERROR);
+}
+
+#[test]
+fn a_metric_can_be_named_by_any_path() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        use ringscope::vocabulary;
+        record_metric!(ringscope::MetricEvent::Allocate { bytes: 1, kind: "scratch" });
+        record_metric!(::ringscope::MetricEvent::Allocate { bytes: 2 });
+        record_metric!(vocabulary::MetricEvent::Allocate { bytes: 3 });
+        record_metric!(::ringscope::vocabulary::MetricEvent::PoolDepth { depth: 4 });
+        let metric = vocabulary::CacheHit::new().bytes(5);
+        record_metric!(metric);
+        record_metric!(ringscope::vocabulary::CacheMiss::new().bytes(6));
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    let bytes: Vec<u64> =
+        told.named("memory.allocate").iter().map(|it| it.number("bytes")).collect();
+    assert_eq!((bytes, told.events.len()), (vec![1, 2, 3], 6));
 }
 
 #[test]

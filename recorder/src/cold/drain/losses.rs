@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use ringscope_format::{BatchKind, Loss, LostCause};
 
-use super::{Drain, Seen, WIDEST, count_slots};
+use super::{Drain, Seen, WIDEST, events::count_slots};
 use crate::{
     atomics::Relaxed,
     hot::{clock, lane::Lane, ownership::DrainView, ring_pool::UNATTACHED},
@@ -107,7 +107,8 @@ impl Drain {
         true
     }
 
-    /// The file cannot be written and the recording ends: what is still in the rings is lost.
+    /// The file cannot be written and the recording ends, or its process: what is still in the
+    /// rings is lost.
     pub(super) fn give_up_the_rest(&mut self) {
         for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
             if lane.ownership.drain_view() == DrainView::Absent {
@@ -126,6 +127,7 @@ impl Drain {
             }
             seen.available = 0;
         }
+        self.vitals.waiting = 0;
         self.count_losses(clock::ticks());
     }
 }

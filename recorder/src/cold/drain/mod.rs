@@ -9,11 +9,12 @@
 //! 4. write what was lost;
 //! 5. publish the slot, then the stacks, then the vitals.
 //!
-//! What is left of a tick, 50 us at most, goes into [`sealing`](crate::cold::sealing) the
-//! slot that was full before. A span that ended between 1 and 3 is in the stack *and* among the events,
+//! After that it goes on with [sealing](crate::cold::sealing) the slot that was full before, for
+//! up to 50 us of work in turns with pauses between them. A span that ended between 1 and 3 is in the stack *and* among the events,
 //! never in neither. It sleeps between ticks: a drain that spins nearly doubles
 //! what a span costs.
 
+mod events;
 mod files;
 mod long_texts;
 mod losses;
@@ -33,15 +34,13 @@ use std::{
     time::Duration,
 };
 
-use ringscope_format::{
-    BatchKind, LISTED_FRAMES, Loss, OpenSpan, Record, RecordingState, Vitals, whole_events,
-};
+use ringscope_format::{BatchKind, LISTED_FRAMES, Loss, OpenSpan, Record, RecordingState, Vitals};
 
 use crate::{
     cold::{
         scheduling,
         sealing::{self, Sealing},
-        shared::{Shared, SlowSpan, lock},
+        shared::{Shared, lock},
         trace_file::{OpenSlot, TraceFile},
     },
     hot::{
@@ -263,7 +262,13 @@ impl Drain {
                 // Whoever still records now would do so past the last pass.
                 call_site::switch_off_now();
             }
-            let pass = self.pass();
+            let mut pass = self.pass();
+            if pass.blocked && signal.is_some() && self.shared.cannot_write.load(Ordering::Acquire)
+            {
+                // Whoever is dying does not wait for a disk that may have room again one day.
+                self.give_up_the_rest();
+                pass.blocked = false;
+            }
             if !pass.blocked {
                 self.note_signal(signal);
                 rendezvous.answer(ticket);
@@ -317,6 +322,9 @@ impl Drain {
 
     fn pass(&mut self) -> Pass {
         let now = clock::ticks();
+        if now < self.last_pass {
+            self.begin_time_anew(now);
+        }
         // Taken before the rings are looked at: a slot that is closed on request holds all that
         // was recorded before the request.
         let closing = self.shared.close_slot.swap(false, Ordering::AcqRel);
@@ -346,10 +354,19 @@ impl Drain {
         }
         self.close_slot(now, closing && !blocked);
         self.vitals.drain_ticks += 1;
+        self.vitals.waiting = self.seen.iter().map(|seen| seen.available as u64).sum();
         self.write_vitals(now);
         self.recycle();
         self.last_pass = now;
         Pass { found, blocked }
+    }
+
+    /// The counter has gone back, as it may when a machine was asleep. What was due at a later
+    /// reading would not be for as long as that takes to come again; and the clock has to be
+    /// compared now, or what follows has nothing to be placed by.
+    fn begin_time_anew(&mut self, now: u64) {
+        (self.started, self.slot_since, self.next_pair) = (now, now, 0);
+        self.dying_since = self.dying_since.map(|_| now);
     }
 
     fn meet_lanes(&mut self) {
@@ -449,77 +466,6 @@ impl Drain {
         true
     }
 
-    /// Step 3. Returns false if there was no room for everything.
-    fn write_events(&mut self, now: u64) -> bool {
-        let lanes = self.lanes.len();
-        let first = self.first_lane;
-        for index in (0..lanes).map(|turn| (first + turn) % lanes) {
-            let found = self.seen[index].available;
-            let stored = self.write_events_of(index, now);
-            #[cfg(feature = "exporters")]
-            self.feed_exporters(index);
-            if !stored {
-                // Else those behind lanes that take all the room would never have a turn. One
-                // that got nothing of it comes first.
-                let got_some = self.seen[index].available < found;
-                self.first_lane = index + usize::from(got_some);
-                return false;
-            }
-        }
-        true
-    }
-
-    fn write_events_of(&mut self, index: usize, now: u64) -> bool {
-        let lane = self.lanes[index];
-        while self.seen[index].available > 0 {
-            let Some(most) = self.prepare_events(index, now) else { return false };
-            let seen = &mut self.seen[index];
-            // That left room for at least one whole event.
-            let Some(slot) = &mut self.slot else { return false };
-            let Ok(chunk) = lane.consumer().read_chunk(seen.available) else { break };
-            let (first, second) = chunk.as_slices();
-            // The ring holds whole events; only a cut for lack of room can split one.
-            let take = whole_events(first, second, slot.writer.room().min(most));
-            let (first, second) = split(first, second, take);
-            let slots = count_slots(first) + count_slots(second);
-            let events = take - slots;
-            slot.writer.push_events(lane.index, now, events as u32, first, second);
-            if !self.shared.config.triggers.is_empty() {
-                let slowest = self.slow.slowest(&self.shared, first, second);
-                if let Some((name, ticks)) = slowest {
-                    let slow_span = SlowSpan { name, ticks, seen_at: now };
-                    lock(&self.shared.slow_span).get_or_insert(slow_span);
-                    self.shared.wake_sealer();
-                }
-            }
-            #[cfg(feature = "exporters")]
-            if self.shared.handlers.are_watching() {
-                self.feed.take(first, second, events);
-            }
-            chunk.commit(take);
-            let stored = if lane.owner().is_recorder {
-                &mut self.vitals.own
-            } else {
-                &mut self.vitals.stored
-            };
-            *stored += events as u64;
-            self.vitals.stored_slots += slots as u64;
-            seen.available -= take;
-        }
-        true
-    }
-
-    /// Hands on what was just written of a lane, with the spans that were open when
-    /// its ring was looked at.
-    #[cfg(feature = "exporters")]
-    fn feed_exporters(&mut self, index: usize) {
-        let (lane, seen) = (self.lanes[index], &self.seen[index]);
-        if seen.view != DrainView::Absent {
-            let open = &seen.frames[..seen.stack.listed as usize];
-            self.feed.send(&self.shared.handlers, lane.owner(), open);
-        }
-    }
-
     /// Hands the slot over if somebody asked for it, or if it is old.
     fn close_slot(&mut self, now: u64, asked: bool) {
         // A flight recorder's chunks must not span more than a part of its window,
@@ -569,18 +515,4 @@ impl Drain {
 fn rendezvous_everyone() {
     let rendezvous = last_words::rendezvous();
     rendezvous.answer(rendezvous.pending());
-}
-
-/// The first `take` units of two slices.
-fn split<'a>(
-    first: &'a [Record],
-    second: &'a [Record],
-    take: usize,
-) -> (&'a [Record], &'a [Record]) {
-    let from_first = take.min(first.len());
-    (&first[..from_first], &second[..(take - from_first).min(second.len())])
-}
-
-fn count_slots(units: &[Record]) -> usize {
-    units.iter().map(|unit| usize::from(unit.kind.is_slot())).sum()
 }

@@ -82,7 +82,12 @@ impl Drain {
             let pairs = crate::gpu::kept_pairs::take();
             if !pairs.is_empty() {
                 let bytes = bytemuck::cast_slice(&pairs);
-                return self.write_bytes(BatchKind::ClockPairs, now, pairs.len() as u32, bytes);
+                let count = pairs.len() as u32;
+                let written = self.write_bytes(BatchKind::ClockPairs, now, count, bytes);
+                if !written {
+                    crate::gpu::kept_pairs::put_back(&pairs);
+                }
+                return written;
             }
         }
         let _ = now;

@@ -73,17 +73,22 @@ impl Sealer {
 
     /// The drain has left the old file and all its slots are sealed.
     pub(super) fn enter_next_file(&mut self, sealing: &mut Sealing) {
-        let (Some(next), Some((edition, vitals))) =
-            (self.next_log.take(), lock(&self.shared.left_file).take())
-        else {
-            return;
-        };
-        sealing.file = Arc::clone(&next.file);
-        let old = std::mem::replace(&mut self.log, next);
-        // Only now: until all of it was sealed, the log might have ended anywhere.
+        if let Some((old, edition, vitals)) = self.close_left_file() {
+            sealing.file = Arc::clone(&self.log.file);
+            self.compact(&old, edition, &vitals, COMPACT_WHILE_RECORDING);
+        }
+    }
+
+    /// Ends the file that the drain has left, if it has, and goes on with the log of the next.
+    /// Returns what was ended, and with which edition of which vitals.
+    ///
+    /// Not before all of it is sealed or nothing more will be: until then its log might end anywhere.
+    fn close_left_file(&mut self) -> Option<(Log, u64, Vitals)> {
+        let (edition, vitals) = lock(&self.shared.left_file).take()?;
+        let old = std::mem::replace(&mut self.log, self.next_log.take()?);
         old.file.write_vitals(edition, &vitals);
         crate::crash_point("left-file-closed");
-        self.compact(&old, edition, &vitals, COMPACT_WHILE_RECORDING);
+        Some((old, edition, vitals))
     }
 
     fn compact(&self, log: &Log, edition: u64, vitals: &Vitals, up_to: u64) {
@@ -101,6 +106,11 @@ impl Sealer {
     pub(super) fn finish(mut self, remains: &Remains) -> (PathBuf, Vitals) {
         self.check_file();
         self.remove_unused_file();
+        // What could not be sealed stays in the raw slots of the file that was left, where readers
+        // find it; the recording ends in the file that the drain was in last.
+        if self.close_left_file().is_some() {
+            self.check_file();
+        }
         let file = Arc::clone(&self.log.file);
         let mut complete = file.full_slots() == 0;
         // Where not everything could be written, they stay in the in-flight area.

@@ -29,7 +29,7 @@ use crate::{
     config::Config,
     error::Error,
     hot::{
-        call_site, clock, names,
+        call_site, names,
         ring_pool::{self, MAX_LANES},
     },
     last_words,
@@ -54,6 +54,8 @@ const READINGS_A_PEAK: u32 = 10;
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 /// Names in one chunk; even the longest keep below the format's limits.
 const NAMES_AT_ONCE: usize = 16_384;
+
+/// All that the thread keeps from one turn to the next. Nobody else writes to the log of a file.
 pub(crate) struct Sealer {
     shared: Arc<Shared>,
     /// The slot that is being sealed, and which the drain goes on with as well.
@@ -74,10 +76,12 @@ pub(crate) struct Sealer {
     /// What every file begins with.
     metadata: Vec<(String, String)>,
     dumps: u32,
+    /// The number that the last of them has in its name.
+    last_dump: u64,
     dump_signals_seen: u32,
     /// When the dump for a slow span is due, and why.
-    pending_dump: Option<(u64, DumpReason)>,
-    no_trigger_before: u64,
+    pending_dump: Option<(Instant, DumpReason)>,
+    no_trigger_before: Option<Instant>,
     next_reading: Instant,
     /// How many were taken.
     readings: u32,
@@ -154,9 +158,10 @@ impl Sealer {
             metadata,
             next_log: None,
             dumps: 0,
+            last_dump: 0,
             dump_signals_seen: last_words::dumps_asked(),
             pending_dump: None,
-            no_trigger_before: 0,
+            no_trigger_before: None,
             next_reading: Instant::now(),
             readings: 0,
             next_housekeeping: Instant::now() + LOOK_ROUND,
@@ -210,9 +215,7 @@ impl Sealer {
 
     fn until_next_dump(&self) -> Duration {
         match &self.pending_dump {
-            Some((due, _)) => {
-                Duration::from_nanos(self.shared.nanos(due.saturating_sub(clock::ticks())))
-            }
+            Some((due, _)) => due.saturating_duration_since(Instant::now()),
             None => LOOK_ROUND,
         }
     }

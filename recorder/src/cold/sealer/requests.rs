@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     str::Utf8Error,
     sync::atomic::Ordering,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::Sealer;
@@ -50,20 +50,9 @@ impl Sealer {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            if line == "dump" {
-                lock(&self.shared.dump_requests).push((DumpReason::ControlFile, None));
-                continue;
-            }
-            match line.parse::<Rules>() {
-                Ok(later) => {
-                    let mut rules = call_site::rules();
-                    rules.extend(later);
-                    call_site::set_rules(rules);
-                }
-                Err(error) => {
-                    rejected.push_str(&format!("{line}: {error}\n"));
-                    self.shared.note(Problem::ControlFile(error.to_string()));
-                }
+            if let Err(why) = self.carry_out(line) {
+                rejected.push_str(&format!("{line}: {why}\n"));
+                self.shared.note(Problem::ControlFile(why));
             }
         }
         // Whoever wrote the line looks here, and not at what `finish` says much later.
@@ -75,17 +64,35 @@ impl Sealer {
         };
     }
 
+    /// A line of the control file. Returns why it cannot be carried out, if so.
+    fn carry_out(&self, line: &str) -> Result<(), String> {
+        if line == "dump" {
+            // Nobody would look at the request.
+            if self.ring.is_none() {
+                return Err(Error::NotAFlightRecorder.to_string());
+            }
+            lock(&self.shared.dump_requests).push((DumpReason::ControlFile, None));
+            return Ok(());
+        }
+        let later = line.parse::<Rules>().map_err(|error| error.to_string())?;
+        let mut rules = call_site::rules();
+        rules.extend(later);
+        call_site::set_rules(rules);
+        Ok(())
+    }
+
     pub(super) fn look_for_dumps(&mut self) {
         if self.ring.is_none() {
             return;
         }
-        let now = clock::ticks();
+        // By the system's clock: the processor's counter may begin again when a machine wakes up.
+        let now = Instant::now();
         let slow = lock(&self.shared.slow_span).take();
         if let Some(slow) = slow
             && self.pending_dump.is_none()
-            && slow.seen_at >= self.no_trigger_before
+            && self.no_trigger_before.is_none_or(|then| slow.seen_at >= then)
         {
-            let due = now.saturating_add(self.shared.ticks(self.shared.config.after_trigger));
+            let due = later(now, self.shared.config.after_trigger);
             let took_ns = self.shared.nanos(slow.ticks);
             self.pending_dump =
                 Some((due, DumpReason::SlowSpan { name: name_of(slow.name), took_ns }));
@@ -106,7 +113,8 @@ impl Sealer {
         let asked = std::mem::take(&mut *lock(&self.shared.dump_requests));
         for (reason, answer) in asked {
             let is_panic = reason == DumpReason::Panic;
-            let result = if is_panic && clock::ticks() < self.no_trigger_before {
+            let is_held_off = self.no_trigger_before.is_some_and(|then| Instant::now() < then);
+            let result = if is_panic && is_held_off {
                 Err(io::Error::other("held off: a dump was written only just now"))
             } else {
                 self.dump(&reason)
@@ -122,14 +130,13 @@ impl Sealer {
 
     /// No dump for a slow span or a panic for a while.
     fn hold_off(&mut self) {
-        let pause = self.shared.ticks(self.shared.config.hold_off);
-        self.no_trigger_before = clock::ticks().saturating_add(pause);
+        self.no_trigger_before = Some(later(Instant::now(), self.shared.config.hold_off));
     }
 
     /// After the drain has ended: whatever was waited for does not come any more.
     pub(super) fn write_last_dumps(&mut self) {
         if let Some((due, _)) = &mut self.pending_dump {
-            *due = 0;
+            *due = Instant::now();
         }
         self.look_for_dumps();
         if let Some((_, reason)) = self.pending_dump.take() {
@@ -138,13 +145,14 @@ impl Sealer {
     }
 
     fn dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
-        if self.dumps >= self.shared.config.max_dumps {
-            return Err(io::Error::other(
+        let result = if self.dumps < self.shared.config.max_dumps {
+            self.dumps += 1;
+            self.write_dump(reason)
+        } else {
+            Err(io::Error::other(
                 "this recording has written as many dumps as it may; raise `max_dumps`",
-            ));
-        }
-        self.dumps += 1;
-        let result = self.write_dump(reason);
+            ))
+        };
         match &result {
             Ok(path) => lock(&self.shared.dumps).push(path.clone()),
             Err(error) => self.shared.note(Problem::DumpFailed(error.to_string())),
@@ -177,7 +185,7 @@ impl Sealer {
         let Some(ring) = &self.ring else {
             return Err(io::Error::other(Error::NotAFlightRecorder));
         };
-        Dump {
+        let dump = Dump {
             file: &self.log.file,
             ring,
             encoder: &mut self.encoder,
@@ -189,10 +197,19 @@ impl Sealer {
             open_chunk,
             since: clock::ticks().saturating_sub(self.shared.ticks(window)),
             ns_per_tick: 1e9 / self.shared.ticks_per_second.max(1) as f64,
-            number: self.dumps,
-        }
-        .write()
+            // Also when somebody has taken the last one away: a name means one dump.
+            number: self.last_dump + 1,
+        };
+        let (path, number) = dump.write()?;
+        self.last_dump = number;
+        Ok(path)
     }
+}
+
+/// So much later, or what is as good as never.
+fn later(now: Instant, pause: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(1 << 32);
+    now.checked_add(pause).unwrap_or_else(|| now + NEVER)
 }
 
 /// What is in a file, if it is one: to open or read a FIFO would be to wait for whoever

@@ -88,9 +88,10 @@ pub(super) fn play(scene: &Scene, log: &SampleLog, stage: Stage) {
     let mut clock = LearnedClock::new(counter, log.tick_ns, first_rate.expect("a rate"));
     let submissions = Submissions::new(DeviceQueue::named(&log.device), &BACKEND, 1_024);
     let pool = SlotPool::new(stage.blocks.min(128) * BLOCK, BLOCK, stage.blocks.div_ceil(128));
-    // The run is over when this process begins.
+    // The run is over when this process begins. Wraps around where the machine has been on for
+    // less long than the one of the log.
     let last = command_buffers(log).map(|ran| ran.done).max().expect("something ran");
-    let shift = host_ticks() - last;
+    let shift = host_ticks().wrapping_sub(last);
 
     let mut by_submission: Vec<&Ran> = command_buffers(log).collect();
     by_submission.sort_by_key(|ran| ran.submitted);
@@ -105,7 +106,8 @@ pub(super) fn play(scene: &Scene, log: &SampleLog, stage: Stage) {
                 continue;
             }
             Entry::Ran(ran) if ran.scopes.is_empty() => {
-                clock.learn(ran.submitted + shift, ran.done + shift, &ran.samples);
+                let (from, to) = (ran.submitted.wrapping_add(shift), ran.done.wrapping_add(shift));
+                clock.learn(from, to, &ran.samples);
                 continue;
             }
             Entry::Ran(ran) => ran,
@@ -129,7 +131,7 @@ pub(super) fn play(scene: &Scene, log: &SampleLog, stage: Stage) {
         let Some(at) = in_flight.iter().position(|it| std::ptr::eq(it.ran, ran)) else { continue };
         if (stage.completes)(completed - 1) {
             let InFlight { id, held, .. } = in_flight.remove(at);
-            clock.complete(&submissions, id, ran.done + shift, &ran.samples);
+            clock.complete(&submissions, id, ran.done.wrapping_add(shift), &ran.samples);
             drop(held);
         }
     }
@@ -164,7 +166,7 @@ fn submit<'a>(
         batch.push(Scope { launched, work: scope.work, sampled });
     }
     let id = batch.enter()?;
-    submissions.submitted(id, ran.submitted + shift);
+    submissions.submitted(id, ran.submitted.wrapping_add(shift));
     Some(InFlight { ran, id, held })
 }
 
@@ -201,7 +203,8 @@ impl Replayed {
     /// All records of devices in the order of the file, with their ticks as in the run.
     pub(super) fn events(&self) -> Vec<(Event, String)> {
         let as_it_was = |event: &Event| {
-            let (start, end) = (event.start - self.shift, event.end - self.shift);
+            let before = |tick: u64| tick.wrapping_sub(self.shift);
+            let (start, end) = (before(event.start), before(event.end));
             (Event { start, end, ..event.clone() }, label(&self.told, event, "source"))
         };
         self.told.events.iter().filter(|event| is_work(event)).map(as_it_was).collect()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ringscope::Kind;
+use ringscope::{Kind, tracing::Subscriber};
 use ringscope_format::{LinkRole, OwnedValue};
 use tracing::{Span, field, info_span};
 
@@ -26,6 +26,17 @@ impl fmt::Debug for Panics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("as far as ")?;
         panic!("this cannot be shown");
+    }
+}
+
+/// Panics where its text, made of characters of several bytes, is full.
+struct PanicsLate(&'static str);
+
+impl fmt::Debug for PanicsLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)?;
+        let _ = f.write_str(&"ä".repeat(10_000));
+        panic!("this cannot be shown either");
     }
 }
 
@@ -90,6 +101,80 @@ fn values_that_come_later_are_recorded_with_the_next_slice_and_the_life() {
 }
 
 #[test]
+fn fields_from_before_the_recording_come_with_its_first_slice() {
+    let end = child(|scene| {
+        Subscriber::new().install().unwrap();
+        let layer = info_span!("layer", index = 3, weights = field::Empty);
+        layer.record("weights", "q4");
+        layer.in_scope(|| ());
+        let recorder = scene.builder().start().unwrap();
+        layer.in_scope(|| ());
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    let layer = told.only("layer");
+    assert_eq!(layer.field("index"), Some(&OwnedValue::I64(3)));
+    assert_eq!(text(layer, "weights").0, "q4");
+}
+
+#[test]
+fn the_latest_value_counts_however_often_and_in_however_many_slices_it_was_recorded() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let query = info_span!("query", id = 7, rows = field::Empty, state = "new");
+        for rows in 0..50 {
+            query.in_scope(|| drop(query.record("rows", rows).record("state", "at work").clone()));
+        }
+        query.in_scope(|| ());
+        drop(query.record("state", "done").clone());
+        drop(query);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let [ref slices @ .., life] = told.named("query")[..] else { panic!("slices and a life") };
+    assert_eq!(slices.len(), 51);
+    for (rows, slice) in slices[..50].iter().enumerate() {
+        assert_eq!(slice.field("rows"), Some(&OwnedValue::I64(rows as i64)));
+        assert_eq!(text(slice, "state").0, "at work");
+        assert_eq!(slice.fields.len(), if rows == 0 { 3 } else { 2 });
+    }
+    assert_eq!(slices[50].fields, []);
+    // Each of them once, as it was in the end.
+    let of_program = life.fields.iter().map(|(key, _)| *key);
+    let of_program: Vec<_> =
+        of_program.filter(|key| ["id", "rows", "state"].contains(key)).collect();
+    assert_eq!(of_program, ["id", "rows", "state"]);
+    assert_eq!(life.field("rows"), Some(&OwnedValue::I64(49)));
+    assert_eq!(text(life, "state"), ("done".to_owned(), false));
+    assert_eq!(life.field("fields_left_out"), None);
+}
+
+#[test]
+fn a_text_that_is_recorded_again_takes_the_place_of_the_one_before() {
+    let status = |i: usize| format!("{i:->40}");
+    let end = child(move |scene| {
+        let recorder = recording(scene);
+        let span = info_span!("job", name = "as it was", status = field::Empty, last = "as ever");
+        let _inside = span.enter();
+        for i in 0..200 {
+            // Shorter, longer, and as long as the one before.
+            span.record("status", &status(i)[i % 3..]);
+        }
+        span.record("status", status(200));
+        drop(_inside);
+        drop(span);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let job = told.only("job");
+    assert_eq!(text(job, "status"), (status(200), false));
+    assert_eq!(text(job, "name").0, "as it was");
+    assert_eq!(text(job, "last").0, "as ever");
+}
+
+#[test]
 fn long_texts_are_cut_and_many_fields_are_kept() {
     let end = child(|scene| {
         let recorder = recording(scene);
@@ -145,6 +230,21 @@ fn a_debug_that_panics_does_not_take_the_program_down() {
     let events = told.events.iter().filter(|event| event.field("message").is_some());
     let event = events.into_iter().find(|event| event.field("value").is_some()).unwrap();
     assert_eq!(text(event, "message").0, "an event");
+}
+
+#[test]
+fn the_remark_about_a_panic_is_there_wherever_it_cuts_the_text() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        info_span!("even", value = ?PanicsLate("")).in_scope(|| ());
+        info_span!("odd", value = ?PanicsLate(".")).in_scope(|| ());
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    for name in ["even", "odd"] {
+        let (kept, _) = text(told.only(name), "value");
+        assert!(kept.ends_with("(formatting it panicked)"), "{kept}");
+    }
 }
 
 #[test]

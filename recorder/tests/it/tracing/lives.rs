@@ -216,6 +216,40 @@ fn after_many_plain_spans_a_life_begins_with_its_first_enter_and_says_so() {
 }
 
 #[test]
+fn spans_between_two_recordings_are_not_taken_for_lives() {
+    fn step() -> tracing::Span {
+        info_span!("step")
+    }
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        (0..100).for_each(|_| step().in_scope(|| ()));
+        // Created while there is a recording, and entered when there is none.
+        let between = step();
+        recorder.finish().unwrap();
+        between.in_scope(|| ());
+        between.in_scope(|| ());
+        drop(between);
+        let twice = step();
+        twice.in_scope(|| ());
+        twice.in_scope(|| ());
+        drop(twice);
+        thread::spawn(|| step().in_scope(|| ())).join().unwrap();
+        let recorder = scene.builder().path(scene.path("next.trace")).start().unwrap();
+        let span = step();
+        span.in_scope(|| ());
+        span.in_scope(|| ());
+        drop(span);
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    let told = Told::read(&end.path("next.trace"));
+    told.is_finished_and_adds_up();
+    // Not looked up when it was created: the fast way is still theirs.
+    let [life] = lives(&told, "step")[..] else { panic!("one life") };
+    assert_eq!(life.field("from_first_enter"), Some(&OwnedValue::Bool(true)));
+}
+
+#[test]
 fn of_many_plain_spans_one_that_is_never_entered_or_closed_elsewhere_is_told() {
     fn step() -> tracing::Span {
         info_span!("step")

@@ -4,6 +4,7 @@ mod fields;
 mod filters;
 mod layer;
 mod lives;
+mod sampled;
 mod slices;
 mod threads;
 mod timed;

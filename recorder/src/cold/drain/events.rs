@@ -1,0 +1,95 @@
+//! Step 3 of a tick: events go from the rings into the raw slot.
+
+use std::time::Instant;
+
+use ringscope_format::{Record, whole_events};
+
+use super::Drain;
+use crate::cold::shared::{SlowSpan, lock};
+
+impl Drain {
+    /// Step 3. Returns false if there was no room for everything.
+    pub(super) fn write_events(&mut self, now: u64) -> bool {
+        let lanes = self.lanes.len();
+        let first = self.first_lane;
+        for index in (0..lanes).map(|turn| (first + turn) % lanes) {
+            let found = self.seen[index].available;
+            let stored = self.write_events_of(index, now);
+            #[cfg(feature = "exporters")]
+            self.feed_exporters(index);
+            if !stored {
+                // Else those behind lanes that take all the room would never have a turn. One
+                // that got nothing of it comes first.
+                let got_some = self.seen[index].available < found;
+                self.first_lane = index + usize::from(got_some);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn write_events_of(&mut self, index: usize, now: u64) -> bool {
+        let lane = self.lanes[index];
+        while self.seen[index].available > 0 {
+            let Some(most) = self.prepare_events(index, now) else { return false };
+            let seen = &mut self.seen[index];
+            // That left room for at least one whole event.
+            let Some(slot) = &mut self.slot else { return false };
+            let Ok(chunk) = lane.consumer().read_chunk(seen.available) else { break };
+            let (first, second) = chunk.as_slices();
+            // The ring holds whole events; only a cut for lack of room can split one.
+            let take = whole_events(first, second, slot.writer.room().min(most));
+            let (first, second) = split(first, second, take);
+            let slots = count_slots(first) + count_slots(second);
+            let events = take - slots;
+            slot.writer.push_events(lane.index, now, events as u32, first, second);
+            if !self.shared.config.triggers.is_empty() {
+                let slowest = self.slow.slowest(&self.shared, first, second);
+                if let Some((name, ticks)) = slowest {
+                    let slow_span = SlowSpan { name, ticks, seen_at: Instant::now() };
+                    lock(&self.shared.slow_span).get_or_insert(slow_span);
+                    self.shared.wake_sealer();
+                }
+            }
+            #[cfg(feature = "exporters")]
+            if self.shared.handlers.are_watching() {
+                self.feed.take(first, second, events);
+            }
+            chunk.commit(take);
+            let stored = if lane.owner().is_recorder {
+                &mut self.vitals.own
+            } else {
+                &mut self.vitals.stored
+            };
+            *stored += events as u64;
+            self.vitals.stored_slots += slots as u64;
+            seen.available -= take;
+        }
+        true
+    }
+
+    /// Hands on what was just written of a lane, with the spans that were open when
+    /// its ring was looked at.
+    #[cfg(feature = "exporters")]
+    fn feed_exporters(&mut self, index: usize) {
+        let (lane, seen) = (self.lanes[index], &self.seen[index]);
+        if seen.view != crate::hot::ownership::DrainView::Absent {
+            let open = &seen.frames[..seen.stack.listed as usize];
+            self.feed.send(&self.shared.handlers, lane.owner(), open);
+        }
+    }
+}
+
+/// The first `take` units of two slices.
+fn split<'a>(
+    first: &'a [Record],
+    second: &'a [Record],
+    take: usize,
+) -> (&'a [Record], &'a [Record]) {
+    let from_first = take.min(first.len());
+    (&first[..from_first], &second[..(take - from_first).min(second.len())])
+}
+
+pub(super) fn count_slots(units: &[Record]) -> usize {
+    units.iter().map(|unit| usize::from(unit.kind.is_slot())).sum()
+}
