@@ -1,5 +1,6 @@
-//! How much memory may be taken for what grows with the trace: tables, and the
-//! work of devices. Everything else is bounded whatever the trace.
+//! How much memory may be taken for what grows with the trace: tables, the work of
+//! devices, and what reports over a vocabulary have to hold. Everything else is bounded
+//! whatever the trace.
 
 use crate::{
     Error, Result,

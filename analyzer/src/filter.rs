@@ -1,15 +1,20 @@
 //! Which records a question is about: the one filter that serves every command.
 //!
 //! A record is in if it *starts* in the range of time, its name and its track
-//! match one of the patterns given, and its duration is long enough. Records
-//! without a duration are not asked about theirs.
+//! match one of the patterns given, its duration is long enough, and it was done
+//! for the request asked for. Records without a duration are not asked about theirs.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use ringscope_format::{Batch, Columns, Kind};
+use ringscope_format::{Batch, Columns, Kind, OpenSpan};
 
-use crate::{Error, Result, load::Loaded};
+use crate::{
+    Error, Result,
+    budget::Budget,
+    load::{Loaded, Traces},
+    requests::{self, OfRequest, Prefix},
+};
 
 /// What the user asked for, in nanoseconds since the trace's first event.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +31,8 @@ pub struct Filter {
     pub tracks: Patterns,
     /// Durations from here to below there.
     pub duration_ns: Option<Range<f64>>,
+    /// The request it was done for.
+    pub request: Option<Prefix>,
 }
 
 /// Shell patterns: `*`, `?`, `[a-z]`, `{a,b}`; one with `!` before it excludes.
@@ -84,11 +91,26 @@ pub struct Sieve {
     names: Option<Vec<bool>>,
     /// By track id, sorted.
     tracks: Option<Vec<u32>>,
+    /// Shared: there may be many scopes.
+    request: Option<Arc<OfRequest>>,
 }
 
 impl Filter {
-    /// The filter as it applies to one trace.
-    pub fn compile(&self, loaded: &Loaded, names: &[String]) -> Sieve {
+    /// The filter as it applies to each trace. A request has to be looked for, within the
+    /// budget.
+    pub fn sieves(&self, traces: &Traces, budget: Budget) -> Result<Vec<Sieve>> {
+        let compile = |loaded| self.compile(loaded, &traces.names);
+        let mut sieves: Vec<Sieve> = traces.list.iter().map(compile).collect();
+        if let Some(prefix) = &self.request {
+            let found = requests::choose(traces, prefix, budget)?;
+            for (sieve, of_request) in sieves.iter_mut().zip(found) {
+                sieve.request = Some(Arc::new(of_request));
+            }
+        }
+        Ok(sieves)
+    }
+
+    fn compile(&self, loaded: &Loaded, names: &[String]) -> Sieve {
         let per_ns = 1.0 / loaded.trace.clock().ns_per_tick();
         let length = loaded.length_ns();
         let at = |ns: f64| {
@@ -118,7 +140,7 @@ impl Filter {
             ids.sort_unstable();
             ids
         });
-        Sieve { start, duration, names, tracks }
+        Sieve { start, duration, names, tracks, request: None }
     }
 
     /// Whether nothing is filtered.
@@ -129,6 +151,7 @@ impl Filter {
             && self.names.is_empty()
             && self.tracks.is_empty()
             && self.duration_ns.is_none()
+            && self.request.is_none()
     }
 }
 
@@ -139,26 +162,13 @@ impl Sieve {
             && self.duration.is_none()
             && self.names.is_none()
             && self.tracks.is_none()
-    }
-
-    /// Whether the start matters.
-    pub fn needs_start(&self) -> bool {
-        self.start.is_some()
-    }
-
-    /// Whether the name matters.
-    pub fn needs_name(&self) -> bool {
-        self.names.is_some()
-    }
-
-    /// Whether the track matters.
-    pub fn needs_track(&self) -> bool {
-        self.tracks.is_some()
+            && self.request.is_none()
     }
 
     /// Whether anything that starts in these ticks can be in.
     pub fn can_start_in(&self, first: u64, last: u64) -> bool {
         self.start.as_ref().is_none_or(|range| range.start <= last && first < range.end)
+            && self.request.as_ref().is_none_or(|request| request.can_start_in(first, last))
     }
 
     /// Whether a start is in.
@@ -182,6 +192,35 @@ impl Sieve {
             && (self.tracks.is_none() || self.takes_track(batch.track[at]))
             && (self.start.is_none() || self.takes_start(batch.start[at]))
             && (self.duration.is_none() || !is_timed || self.takes_duration(duration()))
+            && self.takes_request(batch, at)
+    }
+
+    /// Whether the `at`-th record was done for the request that is asked for, if one is.
+    #[inline]
+    pub fn takes_request(&self, batch: &Batch, at: usize) -> bool {
+        self.request.as_ref().is_none_or(|request| request.takes(batch, at))
+    }
+
+    /// Whether a scope is in, by when and where it began. Its name is the same for all, and
+    /// its duration is that of nothing in it.
+    pub fn takes_scope(&self, track: u32, start: u64) -> bool {
+        self.takes_track(track) && self.takes_start(start)
+    }
+
+    /// Whether a request is the one that is asked for, if one is; by its id.
+    pub(crate) fn takes_request_of(&self, id: u128) -> bool {
+        self.request.as_ref().is_none_or(|request| request.id() == id)
+    }
+
+    /// Whether a span is in that has not ended, of which no duration is known.
+    pub fn takes_open(&self, span: &OpenSpan) -> bool {
+        self.takes_name(span.name)
+            && self.takes_track(span.track)
+            && self.takes_start(span.start)
+            && self
+                .request
+                .as_ref()
+                .is_none_or(|request| request.takes_open(span.track, span.start))
     }
 
     /// Columns that decide whether a record is in.
@@ -192,6 +231,7 @@ impl Sieve {
             | needed(self.tracks.is_some(), Columns::TRACK)
             | needed(self.start.is_some(), Columns::START)
             | needed(self.duration.is_some(), Columns::VALUE)
+            | needed(self.request.is_some(), OfRequest::columns())
     }
 
     /// Whether a name is in.

@@ -3,7 +3,7 @@
 //! Data flows one way:
 //!
 //! ```text
-//! files -> load -> scan (chunks in parallel) -> summary, tables -> report/* -> output/* -> stdout
+//! files -> load -> scan (chunks in parallel) -> summary, events, tables -> report/* -> output/* -> stdout
 //!                        ^ filter
 //! ```
 //!
@@ -12,10 +12,12 @@
 //!   is no trace.
 //! - [`budget`] refuses what would not fit into memory.
 //! - [`scan`] decodes chunks in parallel and shows them to visitors.
+//! - `events` shows chosen events one by one: what reports over a vocabulary are made from.
 //! - `tables` is the only place that names the columns of the tables that SQL sees,
 //!   and `query` asks Polars about them; both need the feature `sql`.
 //! - [`summary`] is the kernel: sums, self time and exact percentiles by group.
 //! - [`fields`] sums up what events carry, whatever it is called.
+//! - [`requests`] knows for which request a record was.
 //! - [`device`] is work of GPUs: busy and idle, launches, what kernels do.
 //! - [`report`] has one file per subcommand; each turns a question into a
 //!   [`output::Document`].
@@ -35,6 +37,7 @@ pub mod device;
 pub mod diff;
 mod edit;
 mod error;
+mod events;
 pub mod export;
 pub mod fields;
 pub mod filter;
@@ -45,6 +48,7 @@ mod progress;
 #[cfg(feature = "sql")]
 pub mod query;
 pub mod report;
+pub mod requests;
 pub mod scan;
 pub mod summary;
 #[cfg(feature = "sql")]

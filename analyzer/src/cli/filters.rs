@@ -6,6 +6,7 @@ use super::values::{parse_length, parse_time};
 use crate::{
     Error, Result,
     filter::{Filter, Patterns},
+    requests::Prefix,
 };
 
 /// When, where and what.
@@ -26,6 +27,9 @@ pub struct Filters {
     /// Only threads and queues that match
     #[arg(long, value_name = "PATTERN", help_heading = "Filters")]
     pub track: Vec<String>,
+    /// Only what was done for this request: the first digits of its id, which `requests` lists
+    #[arg(long, value_name = "HEX", help_heading = "Filters")]
+    pub request: Option<Prefix>,
 }
 
 impl Filters {
@@ -44,6 +48,7 @@ impl Filters {
             names: Patterns::parse(self.name.iter().map(String::as_str))?,
             tracks: Patterns::parse(self.track.iter().map(String::as_str))?,
             duration_ns: None,
+            request: self.request.clone(),
         })
     }
 }

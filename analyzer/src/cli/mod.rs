@@ -46,19 +46,30 @@ enum Command {
     Threads(report::threads::Args),
     /// The longest spans and kernels: what they ran in, what ran in them and beside them
     Slow(report::slow::Args),
+    /// What was done for each request, the longest first; `--request` elsewhere looks into one
+    ///
+    /// *wall* is from the first to the last sign of a request, *busy* the time that threads
+    /// worked for it, added up; *events* is what they recorded, and devices with them. A record
+    /// is a request's if it says so, or if its thread had entered the request when it began.
+    Requests(report::requests::Args),
     /// How the durations of a name are distributed
     Hist(report::hist::Args),
     /// Spans by name for machines: every name, every column, JSON unless told otherwise
     Summary(report::summary::Args),
     /// Work of devices: kernels, copies and fills; busy and idle time, and why
     Kernels(report::kernels::Args),
+    #[command(flatten)]
+    Vocabulary(report::vocabulary::Command),
+    /// A query over the tables of the trace (Polars SQL)
     #[cfg(feature = "sql")]
-    #[command(flatten)]
-    Query(report::queries::Command),
-    /// The reports that are queries, in a build without them
+    Sql(report::sql::Args),
+    /// Known by name alone, so that whoever asks learns why it is not there
     #[cfg(not(feature = "sql"))]
-    #[command(flatten)]
-    NoQuery(NoQuery),
+    #[command(hide = true, disable_help_flag = true)]
+    Sql {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _rest: Vec<String>,
+    },
     /// Whether runs got slower, name by name, and whose fault it is; a gate for CI
     ///
     /// Each side is a trace, several, or a summary written by `analyze summary -o base.json`; one
@@ -89,21 +100,6 @@ enum Command {
     Man,
 }
 
-/// What is known by name alone, so that whoever asks learns why it is not there.
-#[cfg(not(feature = "sql"))]
-#[derive(Debug, Subcommand)]
-enum NoQuery {
-    #[command(
-        hide = true,
-        aliases = ["memory", "counters", "errors", "calls", "pool", "training", "caches"],
-        disable_help_flag = true
-    )]
-    Sql {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _rest: Vec<String>,
-    },
-}
-
 impl Cli {
     /// Carries the command out.
     pub fn run(self) -> Result<Exit> {
@@ -116,14 +112,15 @@ impl Cli {
             Command::Threads(args) => report::threads::run(args)?,
             Command::Hist(args) => report::hist::run(args)?,
             Command::Slow(args) => report::slow::run(args)?,
+            Command::Requests(args) => report::requests::run(args)?,
             Command::Summary(args) => report::summary::run(args)?,
+            Command::Vocabulary(command) => command.run()?,
             #[cfg(feature = "sql")]
-            Command::Query(command) => command.run()?,
+            Command::Sql(args) => report::sql::run(args)?,
             #[cfg(not(feature = "sql"))]
-            Command::NoQuery(_) => {
+            Command::Sql { .. } => {
                 return Err(Error::new(
-                    "this build has no SQL, and so none of sql, memory, counters, errors, calls, \
-                     pool, training and caches; cargo install --path analyzer builds with it",
+                    "this build has no SQL; cargo install --path analyzer builds with it",
                 ));
             }
             Command::Info(args) => report::info::run(args)?,
@@ -205,8 +202,8 @@ pub struct Common {
     /// Where to print, if not to standard output: written beside it, then renamed
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// The most memory for what grows with the trace, tables and kernels: 500M, 4G; what does
-    /// not fit is refused [default: 3/4 of what is available]
+    /// The most memory for what grows with the trace, tables, kernels, calls, allocations: 500M,
+    /// 4G; what does not fit is refused [default: 3/4 of what is available]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub max_memory: Option<u64>,
     /// When to use colours; NO_COLOR is respected

@@ -316,7 +316,7 @@ impl Visitor for Collector<'_> {
     fn chunk(&mut self, trace: usize, batch: &Batch) {
         let loaded = &self.traces.list[trace];
         let sieve = self.sieves.get(trace).filter(|sieve| !sieve.is_open());
-        for (record, slots) in batch.records() {
+        for (at, (record, slots)) in batch.records().enumerate() {
             if record.kind == Kind::LAUNCH && record.link != 0 {
                 self.launches.push((trace as u32, record.link, record.start));
             }
@@ -325,12 +325,7 @@ impl Visitor for Collector<'_> {
             }
             self.any = true;
             let duration = record.duration().unwrap_or(0);
-            if let Some(sieve) = sieve
-                && !(sieve.takes_duration(duration)
-                    && sieve.takes_name(record.name)
-                    && sieve.takes_track(record.track)
-                    && sieve.takes_start(record.start))
-            {
+            if sieve.is_some_and(|sieve| !sieve.takes_record(batch, at)) {
                 continue;
             }
             self.backwards += u64::from((record.value as i64) < 0);

@@ -117,7 +117,7 @@ pub struct Untimed {
 }
 
 /// Work without a time by trace, device and reason, the most first. Of the filters
-/// only those of time apply: such work has neither a name nor a duration.
+/// only those of time and of requests apply: such work has neither a name nor a duration.
 ///
 /// A trace that has no such event is not read for it.
 pub fn untimed(traces: &Traces, sieves: &[Sieve]) -> Result<Vec<Untimed>> {
@@ -137,6 +137,7 @@ pub fn untimed(traces: &Traces, sieves: &[Sieve]) -> Result<Vec<Untimed>> {
     let looked = scan(traces, Columns::NAME, "looking for work without a time", || looking(None))?;
     let chunks: HashSet<(usize, u64)> = looked.into_iter().flat_map(|it| it.found).collect();
     let columns = Columns::KIND | Columns::NAME | Columns::START | Columns::SHAPE | Columns::SLOTS;
+    let columns = sieves.iter().fold(columns, |columns, sieve| columns | sieve.columns());
     let read = scan(traces, columns, "reading work without a time", || looking(Some(&chunks)))?;
     let mut sums = Sums::new();
     for (key, n) in read.into_iter().flat_map(|worker| worker.sums) {
@@ -232,7 +233,8 @@ impl Visitor for Looking<'_> {
         for (at, slots) in batch.slot_ranges().enumerate() {
             let is_in = batch.name[at] == event
                 && Kind(batch.kind[at]).is_point()
-                && sieve.takes_start(batch.start[at]);
+                && sieve.takes_start(batch.start[at])
+                && sieve.takes_request(batch, at);
             if !is_in {
                 continue;
             }

@@ -11,6 +11,7 @@ use std::{
 use super::folding::{Fold, folded};
 use crate::{
     Result,
+    budget::Budget,
     filter::Filter,
     load::Traces,
     report::collapse::alike,
@@ -53,7 +54,7 @@ fn self_times(
     folds: &[Fold],
 ) -> Result<Vec<(usize, String, f64)>> {
     let traces = Traces::open(std::slice::from_ref(path))?;
-    let sieves = [filter.compile(&traces.list[0], &traces.names)];
+    let sieves = filter.sieves(&traces, Budget::default())?;
     let question = PathQuestion { traces: &traces, sieves: &sieves, roots: Roots::Together };
     let found = question.answer();
     let scale = Scale::of(&traces);

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    budget::Budget,
     device::is_device_work,
     filter::{Filter, Sieve},
     load::Traces,
@@ -52,7 +53,7 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let pieces = loaded.trace.chunks().len().div_ceil(4 * workers);
     traces.chunks_in_a_piece = pieces.clamp(1, traces.chunks_in_a_piece);
-    let sieve = asked.filter.compile(&traces.list[0], &traces.names);
+    let sieve = asked.filter.sieves(&traces, Budget::default())?.remove(0);
     let (mut names, kinds) = of_kind(&traces, &sieve, asked, What::Span)?;
     let any = |is: fn(Kind) -> bool| (0..=u8::MAX).any(|it| kinds[usize::from(it)] && is(Kind(it)));
     if any(is_device_work) {
@@ -90,7 +91,7 @@ fn is_counter(kind: Kind) -> bool {
 }
 
 fn is_span(kind: Kind) -> bool {
-    kind.is_timed() && !is_device_work(kind)
+    kind.is_timed() && !is_device_work(kind) && kind != Kind::SCOPE
 }
 
 /// Folded names, and which of them each name of the trace is.

@@ -6,6 +6,10 @@
 //! lost does; and self time is what the children that are there did not take. All
 //! other figures of the new trace are those of the old one with the same filters.
 //!
+//! Scopes of requests are kept by their track and their start, whatever the name and the duration
+//! asked for: for whom the rest was stays known, but for what is left of a request that was
+//! entered before the part begins.
+//!
 //! With `--worst`, the filters choose which records are the worst, and all that
 //! overlaps these is kept: what they ran in, what ran in them and beside them.
 //!
@@ -23,6 +27,7 @@ use super::{
 };
 use crate::{
     Result,
+    budget::Budget,
     cli::{Filters, parse_length},
     filter::{Filter, Sieve},
     load::Traces,
@@ -56,7 +61,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let duration_ns = args.min_duration.map(|least| least..f64::INFINITY);
     let filter = Filter { duration_ns, ..args.filters.filter()? };
     let traces = args.target.open(&[args.trace])?;
-    let sieve = filter.compile(&traces.list[0], &traces.names);
+    let sieve = filter.sieves(&traces, Budget::default())?.remove(0);
     let part = match args.worst {
         None => Part::Passing(sieve),
         Some(worst) => {
@@ -76,11 +81,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         )?;
         copying.losses(traces.events_unreadable(0), |loss| part.may_have_lost(loss));
         copying.open_spans(|span| match &part {
-            Part::Passing(sieve) => {
-                sieve.takes_name(span.name)
-                    && sieve.takes_track(span.track)
-                    && sieve.takes_start(span.start)
-            }
+            Part::Passing(sieve) => sieve.takes_open(span),
             Part::Near(windows) => overlaps(windows, span.start, u64::MAX),
         })?;
         (kept, left_out, open) = (copying.kept, copying.left_out, copying.open);
@@ -113,6 +114,10 @@ impl Part {
 
     fn takes(&self, batch: &Batch, at: usize) -> bool {
         match self {
+            Part::Passing(sieve) if Kind(batch.kind[at]) == Kind::SCOPE => {
+                sieve.takes_scope(batch.track[at], batch.start[at])
+                    && sieve.takes_request(batch, at)
+            }
             Part::Passing(sieve) => sieve.takes_record(batch, at),
             Part::Near(windows) => {
                 let start = batch.start[at];

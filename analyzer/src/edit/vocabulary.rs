@@ -2,7 +2,7 @@
 //! trace may have them. They are those of `format-spec/VOCABULARY.md`.
 
 /// Names of events.
-const NAMES: [&str; 43] = [
+const NAMES: [&str; 46] = [
     "cache.access",
     "cache.hit",
     "cache.miss",
@@ -40,8 +40,11 @@ const NAMES: [&str; 43] = [
     "pool.size",
     "process.",
     "recorder.",
+    "request.scope",
     "serialize",
     "structure.exception",
+    "structure.started",
+    "structure.stopped",
     "tensor.op",
     "training.epoch",
     "training.step",

@@ -23,9 +23,9 @@ use super::{
     counters::{Counters, Reading},
     events::{Event, Source, StillOpen, track_kind_text},
     fields,
-    lanes::{Lanes, Span},
+    lanes::{self, Lanes, Span},
 };
-use crate::{Result, device::is_device_work, scan::Order, summary::nesting::nests};
+use crate::{Result, device::is_device_work, scan::Order};
 
 pub(super) struct Chrome;
 
@@ -119,7 +119,7 @@ impl Writing<'_, '_> {
                 start: record.start,
                 end: record.end(),
                 depth: record.depth,
-                nests: nests(record.kind.0),
+                nests: lanes::nests(record.kind),
             };
             self.lanes.entry(place).or_default().place(span, (), |_, ()| {})
         } else {

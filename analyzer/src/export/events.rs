@@ -145,10 +145,7 @@ impl<'a> Source<'a> {
             let seen = self.ns(trace, loaded.last_tick.max(written));
             for stack in stacks {
                 for (depth, span) in stack.spans.iter().enumerate() {
-                    let is_in = sieve.takes_name(span.name)
-                        && sieve.takes_track(span.track)
-                        && sieve.takes_start(span.start);
-                    if !is_in {
+                    if !sieve.takes_open(span) {
                         continue;
                     }
                     let start_ns = self.ns(trace, span.start);

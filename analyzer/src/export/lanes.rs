@@ -7,6 +7,10 @@
 //!
 //! Spans come in reverse order of recording: parents before their children.
 
+use ringscope_format::Kind;
+
+use crate::summary::nesting;
+
 /// A span that looks for its place, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -25,6 +29,12 @@ impl Span {
         let is_deeper = other.depth < self.depth || self.depth == u8::MAX;
         self.nests && other.nests && is_contained && (!touches || is_deeper)
     }
+}
+
+/// Whether it may be shown around others and inside of them: what nests, and the scope of a
+/// request, which is no span and yet best seen around what was done in it.
+pub(super) fn nests(kind: Kind) -> bool {
+    nesting::nests(kind.0) || kind == Kind::SCOPE
 }
 
 #[derive(Debug)]

@@ -101,7 +101,8 @@ impl Sweep<'_> {
             before.iter().for_each(|flow| self.attach(flow));
             self.close_while(|open| open.end() <= event.start);
             if !nests(event.kind) {
-                let depth = if event.kind.is_point() { self.open.len() } else { 0 };
+                let has_depth = event.kind.is_point() || event.kind == Kind::SCOPE;
+                let depth = if has_depth { self.open.len() } else { 0 };
                 self.placed.depth[at as usize] = depth.min(255) as u8;
                 self.placed.order.push(at);
                 continue;

@@ -11,6 +11,7 @@ mod replace;
 mod rows;
 mod sparkline;
 mod table;
+mod unit;
 
 use std::io::{self, Write};
 
@@ -19,8 +20,9 @@ pub use self::{
     readable::{TimeUnit, bytes, count, date, duration, number_of, shorten_middle, shown},
     replace::replace,
     rows::{Selection, SortKey},
-    sparkline::{Floor, sparkline},
+    sparkline::{Course, Floor, sparkline},
     table::terminal_width,
+    unit::Unit,
 };
 use crate::Result;
 

@@ -4,42 +4,8 @@ use polars::prelude::{AnyValue, DataFrame};
 
 use crate::{
     Result,
-    output::{Cell, Column, Table},
+    output::{Cell, Column, Table, Unit},
 };
-
-/// What a column's numbers are, by the end of its name.
-#[derive(Clone, Copy)]
-enum Unit {
-    Ns,
-    Bytes,
-    Percent,
-    Plain,
-}
-
-impl Unit {
-    fn of(name: &str) -> Self {
-        match name.to_ascii_lowercase() {
-            name if name.ends_with("_ns") => Unit::Ns,
-            name if name == "bytes" || name.ends_with("_bytes") => Unit::Bytes,
-            name if name.ends_with("_percent") => Unit::Percent,
-            _ => Unit::Plain,
-        }
-    }
-
-    fn cell(self, number: f64) -> Cell {
-        match self {
-            Unit::Ns => Cell::Ns(number),
-            Unit::Bytes => Cell::Bytes(number),
-            Unit::Percent => Cell::Percent(number),
-            Unit::Plain => Cell::Number(number),
-        }
-    }
-}
-
-/// A number with the unit that a name ends with.
-pub fn unit_cell(name: &str, number: f64) -> Cell {
-    Unit::of(name).cell(number)
-}
 
 /// Every row and column.
 pub(super) fn table(frame: &DataFrame, key: &str, title: &str) -> Result<Table> {

@@ -1,18 +1,16 @@
 //! Asking Polars: SQL over the tables of [`tables`](crate::tables).
 //!
 //! A [`Database`] holds the tables that its queries mention and nothing else. Its
-//! size grows with the number of events in its scope, up to its budget.
+//! size grows with the number of events, up to its budget.
 
 mod cells;
 mod needs;
-
-pub use self::cells::unit_cell;
 
 use std::panic::{self, AssertUnwindSafe};
 
 use polars::{
     error::PolarsError,
-    prelude::{DataFrame, DataType, IntoLazy},
+    prelude::{DataFrame, IntoLazy},
     sql::SQLContext,
 };
 
@@ -20,7 +18,7 @@ use crate::{
     Error, Result,
     output::{Table, shorten_middle},
     report::Context,
-    tables::{Scope, TABLES, TableSpec, gather::Gathering},
+    tables::{TABLES, TableSpec, gather::Gathering},
 };
 
 /// Tables, and a way to ask about them.
@@ -35,14 +33,13 @@ impl Database {
         Self { frames: Vec::new() }.ask(query).map(drop)
     }
 
-    /// Loads what `queries` need of the events in `scope`.
-    pub fn load(context: &Context, queries: &[&str], scope: &Scope) -> Result<Self> {
+    /// Loads what `queries` need.
+    pub fn load(context: &Context, queries: &[&str]) -> Result<Self> {
         let wanted = needs::wanted(queries)?;
         let gathering = Gathering {
             traces: &context.traces,
             sieves: &context.sieves,
             wanted: &wanted,
-            scope,
             budget: context.common.budget(),
         };
         let frames = gathering.run()?;
@@ -90,17 +87,6 @@ impl Answer {
     /// How many rows.
     pub fn rows(&self) -> usize {
         self.frame.height()
-    }
-
-    /// A column as numbers.
-    pub fn numbers(&self, column: &str) -> Result<Vec<Option<f64>>> {
-        let column = self.frame.column(column)?.cast(&DataType::Float64)?;
-        Ok(column.f64()?.iter().collect())
-    }
-
-    /// A column as texts.
-    pub fn texts(&self, column: &str) -> Result<Vec<Option<&str>>> {
-        Ok(self.frame.column(column)?.str()?.iter().collect())
     }
 
     /// All of it as a table. The unit of a column is what its name ends with:

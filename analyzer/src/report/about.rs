@@ -172,7 +172,15 @@ pub(crate) fn recording_state(loaded: &Loaded) -> String {
                 Some(false) => "killed, or copied while it was recorded",
                 None => "still being recorded, or killed",
             };
-            format!("not finished: {why}; what was not drained is unknown, at most one tick")
+            let undrained = match vitals.waiting {
+                0 => "what was not drained is unknown, at most one tick".to_owned(),
+                waiting => format!(
+                    "{} records and slots waited in the rings for room in the file; what came after \
+                     them is unknown, at most one tick",
+                    count(waiting)
+                ),
+            };
+            format!("not finished: {why}; {undrained}")
         }
         RecordingState::Unknown(byte) => format!("unknown state {byte}"),
     }

@@ -2,14 +2,14 @@
 //! and key: numbers by mean and range, anything else by its most common values.
 //!
 //! What other sections show is left out: counters, errors, memory, the times of devices'
-//! work and of tasks.
+//! work and of tasks, and of calls, pools, training and caches what their tables are made of.
 
 use std::{cmp::Reverse, collections::HashMap};
 
 use ringscope_format::Kind;
 use serde_json::json;
 
-use super::{Context, tasks};
+use super::{Context, tasks, vocabulary};
 use crate::{
     Result,
     device::{self, is_device_work},
@@ -25,17 +25,6 @@ const VALUES: (usize, usize) = (3, 32);
 const VALUES_FOR_MACHINES: usize = 20;
 /// Whole numbers of which the sum says something. Steps, sizes and ids are not among them.
 const ADDED_UP: [&str; 5] = ["tokens", "samples", "elements", "count", "failures"];
-
-/// Events that the section about memory is made from.
-const MEMORY: [&str; 7] = [
-    "memory.allocate",
-    "memory.release",
-    "memory.device",
-    "memory.pool",
-    "memory.phase",
-    "memory.weights",
-    "kv_cache.grow",
-];
 
 /// None if no field is left to show.
 pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Option<Part>> {
@@ -93,7 +82,8 @@ pub(super) fn section(context: &Context, limit: Option<usize>) -> Result<Option<
 fn is_shown(name: &str, kind: Kind, key: Option<&str>) -> bool {
     let Some(key) = key else { return has_a_section(kind) };
     match kind {
-        _ if has_a_section(kind) || is_of_memory(name) || name == device::timing::UNTIMED => true,
+        _ if has_a_section(kind) || name == device::timing::UNTIMED => true,
+        _ if vocabulary::is_read(name, kind, key) => true,
         Kind::LAUNCH => key.contains("grid_") || key.contains("block_") || key == "device",
         _ if is_device_work(kind) => device::is_read(key),
         _ if kind.is_life() => tasks::is_read(key),
@@ -101,13 +91,8 @@ fn is_shown(name: &str, kind: Kind, key: Option<&str>) -> bool {
     }
 }
 
-/// Sections that are queries are not in every build.
 fn has_a_section(kind: Kind) -> bool {
-    cfg!(feature = "sql") && matches!(kind, Kind::ERROR | Kind::COUNTER | Kind::GAUGE)
-}
-
-fn is_of_memory(name: &str) -> bool {
-    cfg!(feature = "sql") && MEMORY.contains(&name)
+    matches!(kind, Kind::ERROR | Kind::COUNTER | Kind::GAUGE | Kind::SCOPE)
 }
 
 /// Events, then spans, then devices; of these the most frequent name first, and its fields

@@ -31,6 +31,9 @@ const NEARLY_FULL: f64 = 0.9;
 const MOST: usize = 8;
 const MOST_TAILS: usize = 3;
 
+/// What the records are called that say for which request a thread worked.
+const SCOPE: &str = "request.scope";
+
 struct Hint {
     text: String,
     command: String,
@@ -67,6 +70,12 @@ pub(super) fn section(context: &Context, evidence: &Evidence<'_>) -> Option<Part
     about_memory(parts, &files, &mut hints);
     about_devices(parts, evidence.top_kernel.as_deref(), &files, &mut hints);
     about_spans(context, evidence.labels, evidence.answer, &files, &mut hints);
+    if context.traces.names.iter().any(|name| name == SCOPE) {
+        hints.push(Hint {
+            text: "what was done for which request is known; the longest requests:".to_owned(),
+            command: format!("analyze requests {files}"),
+        });
+    }
     if hints.is_empty() {
         return None;
     }
@@ -352,7 +361,7 @@ fn pattern_of(name: &str) -> String {
 }
 
 /// A text as one word for a shell.
-fn word(text: &str) -> String {
+pub(super) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with('-') {
         return text.to_owned();

@@ -80,7 +80,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
 
 /// What has slices is in by those.
 fn counts(kind: Kind) -> bool {
-    kind.is_timed() && !kind.is_life()
+    kind.is_timed() && !kind.is_overlay()
 }
 
 /// All names that match are one group.

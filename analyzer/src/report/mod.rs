@@ -14,11 +14,12 @@ pub mod kernels;
 mod modes;
 pub mod overview;
 mod own_cost;
-#[cfg(feature = "sql")]
-pub mod queries;
 pub mod repro;
+pub mod requests;
 pub mod slow;
 pub mod spans;
+#[cfg(feature = "sql")]
+pub mod sql;
 mod stragglers;
 pub mod summary;
 pub(crate) mod surroundings;
@@ -26,6 +27,7 @@ mod tasks;
 pub mod threads;
 mod timing;
 pub mod tree;
+pub mod vocabulary;
 
 use crate::{
     Error, Result,
@@ -68,8 +70,7 @@ impl Context {
             }
         }
         let filter = common.filter()?;
-        let compile = |loaded| filter.compile(loaded, &traces.names);
-        let sieves = traces.list.iter().map(compile).collect();
+        let sieves = filter.sieves(&traces, common.budget())?;
         let context = Self { common, traces, filter, sieves };
         about::warn(&context);
         Ok(context)

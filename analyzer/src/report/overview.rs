@@ -1,7 +1,8 @@
 //! `report`: everything worth knowing, on one screen.
 //!
 //! Each section is a few lines here and a command of its own elsewhere. One
-//! reading of the trace serves categories and spans.
+//! reading of the trace serves categories and spans, and another one everything that is
+//! about a vocabulary: calls, pools, training, caches, memory, counters, events, errors.
 
 use clap::ValueEnum;
 use ringscope_format::RecordingState;
@@ -14,6 +15,7 @@ use super::{
     spans,
     stragglers::stragglers,
     tasks,
+    vocabulary::{self, Report},
 };
 use crate::{
     Result,
@@ -51,6 +53,14 @@ enum Section {
     Spans,
     /// Work of devices
     Kernels,
+    /// Calls by function: waiting, encoding, running, decoding
+    Calls,
+    /// Worker pools: waits, busy time, depth of the queue
+    Pool,
+    /// Steps, loss, learning rate, tokens a second
+    Training,
+    /// Hits and misses by cache
+    Caches,
     /// What was allocated and not released
     Memory,
     /// Counters and gauges
@@ -67,9 +77,26 @@ enum Section {
     Hints,
 }
 
+impl Section {
+    /// Of those that are about a vocabulary, what they are made by.
+    fn report(self) -> Option<&'static Report> {
+        Some(match self {
+            Section::Calls => vocabulary::CALLS,
+            Section::Pool => vocabulary::POOL,
+            Section::Training => vocabulary::TRAINING,
+            Section::Caches => vocabulary::CACHES,
+            Section::Memory => vocabulary::MEMORY,
+            Section::Counters => vocabulary::COUNTERS,
+            Section::Events => vocabulary::EVENTS,
+            Section::Errors => vocabulary::ERRORS,
+            _ => return None,
+        })
+    }
+}
+
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
-    let context = Context::open(args.common)?;
-    let limit = if args.all { None } else { context.common.limit(USUAL_ROWS) };
+    let context = Context::open(args.common.clone())?;
+    let limit = limit_of(&args, &context, USUAL_ROWS);
     let wants = |section| args.section.is_empty() || args.section.contains(&section);
     // Only what is asked for is worked out; hints want all of it.
     let needs = |section| wants(section) || wants(Section::Hints);
@@ -100,27 +127,22 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
             parts.extend(devices.parts.iter().cloned());
         }
     }
-    let sections = points(&context, &needs, &args.section)?;
-    let mut fields = None;
-    if wants(Section::Fields) {
-        let limit = if args.all { None } else { context.common.limit(fields::USUAL_ROWS) };
-        fields = fields::section(&context, limit)?;
-    }
-    for (section, found) in &sections {
-        if *section == Section::Errors {
-            parts.extend(fields.take());
+    let of_hints = [Section::Memory, Section::Errors];
+    let is_needed =
+        |section: &Section| wants(*section) || wants(Section::Hints) && of_hints.contains(section);
+    let vocabularies = of_vocabularies(&context, &args, is_needed)?;
+    for section in Section::value_variants() {
+        if *section == Section::Fields && wants(Section::Fields) {
+            parts.extend(fields::section(&context, limit_of(&args, &context, fields::USUAL_ROWS))?);
         }
-        if wants(*section) {
-            parts.extend(found.iter().cloned());
-        }
+        let found = vocabularies.iter().filter(|(it, _)| it == section && wants(*it));
+        parts.extend(found.flat_map(|(_, parts)| parts.iter().cloned()));
     }
-    // Without queries, it is the last of these.
-    parts.extend(fields);
     if wants(Section::InFlight) {
         parts.extend(in_flight::section(&context)?);
     }
     if let Some((answer, labels)) = spans.filter(|_| wants(Section::Hints)) {
-        let found = sections.into_iter().flat_map(|(_, parts)| parts);
+        let found = vocabularies.into_iter().flat_map(|(_, parts)| parts);
         let evidence = Evidence {
             labels: &labels,
             answer: &answer,
@@ -141,35 +163,30 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     Ok((context.common, document))
 }
 
-/// Memory, counters, events and errors.
-#[cfg(feature = "sql")]
-fn points(
+/// How many rows a section has, of which people get so many unasked.
+fn limit_of(args: &Args, context: &Context, usual: usize) -> Option<usize> {
+    if args.all { None } else { context.common.limit(usual) }
+}
+
+/// The sections that are about a vocabulary. One that is asked for by its name says so if
+/// there is nothing of the kind.
+fn of_vocabularies(
     context: &Context,
-    needs: &impl Fn(Section) -> bool,
-    _: &[Section],
+    args: &Args,
+    is_needed: impl Fn(&Section) -> bool,
 ) -> Result<Vec<(Section, Vec<Part>)>> {
-    if !QUERIES.iter().any(|&section| needs(section)) {
-        return Ok(Vec::new());
+    let needed = Section::value_variants().iter().filter(|section| is_needed(section));
+    let (sections, reports): (Vec<Section>, Vec<&Report>) =
+        needed.filter_map(|section| Some((*section, section.report()?))).unzip();
+    let limit = limit_of(args, context, vocabulary::SECTION_ROWS);
+    let mut found = vocabulary::sections(context, &reports, limit)?;
+    for ((section, report), parts) in sections.iter().zip(&reports).zip(&mut found) {
+        if parts.is_empty() && args.section.contains(section) {
+            parts.push(report.nothing());
+        }
     }
-    Ok(QUERIES.into_iter().zip(super::queries::sections(context)?).collect())
+    Ok(sections.into_iter().zip(found).collect())
 }
-
-/// They are queries, and this build has none.
-#[cfg(not(feature = "sql"))]
-fn points(
-    _: &Context,
-    _: &impl Fn(Section) -> bool,
-    asked: &[Section],
-) -> Result<Vec<(Section, Vec<Part>)>> {
-    if asked.iter().any(|section| QUERIES.contains(section)) {
-        eprintln!("analyze: built without SQL, so without memory, counters, events and errors");
-    }
-    Ok(Vec::new())
-}
-
-/// The sections that are queries.
-const QUERIES: [Section; 4] =
-    [Section::Memory, Section::Counters, Section::Events, Section::Errors];
 
 fn headers(context: &Context, untimed: &[Untimed]) -> Vec<Part> {
     let one = context.traces.list.len() == 1;

@@ -11,9 +11,13 @@ use crate::load::Loaded;
 pub(super) struct OwnCost {
     cpu_ns: f64,
     /// From the start of the recording to the reading: a dump or a part of a trace may show
-    /// less than that.
-    within_ns: f64,
+    /// less than that. None if that was much earlier than the last sign of life, or the
+    /// recording so short that starting and ending it is most of what it cost.
+    within_ns: Option<f64>,
 }
+
+/// Recordings from this length on have a share that means something.
+const LONG_ENOUGH_NS: f64 = 1e9;
 
 const DRAIN: &str = "recorder.drain_cpu_ns";
 const SEALER: &str = "recorder.sealer_cpu_ns";
@@ -56,9 +60,13 @@ impl OwnCost {
             }
         }
         let begun = loaded.trace.header().created_tick;
+        let until_last = last.saturating_sub(begun);
+        let alive = loaded.trace.vitals().map_or(0, |vitals| vitals.tick.saturating_sub(begun));
+        let within_ns = loaded.trace.clock().ns(until_last);
+        let tells = alive / 2 <= until_last && within_ns >= LONG_ENOUGH_NS;
         Some(Self {
             cpu_ns: found[0]? as f64 + found[1]? as f64,
-            within_ns: loaded.trace.clock().ns(last.saturating_sub(begun)),
+            within_ns: tells.then_some(within_ns),
         })
     }
 
@@ -66,8 +74,8 @@ impl OwnCost {
     pub(super) fn in_words(self) -> String {
         let cpu = about::in_words(self.cpu_ns);
         let mut text = format!("the recorder's own threads took {cpu} of CPU time");
-        if self.within_ns > 0.0 {
-            let share = 100.0 * self.cpu_ns / self.within_ns;
+        if let Some(within_ns) = self.within_ns {
+            let share = 100.0 * self.cpu_ns / within_ns;
             text.push_str(&format!(", {share:.2} % of a core"));
         }
         text

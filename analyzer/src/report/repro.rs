@@ -200,9 +200,17 @@ fn find(traces: &Traces, loaded: &Loaded) -> Vec<Place> {
 }
 
 fn tell(loaded: &Loaded, place: &Place, number: u64, batch: &mut Batch) -> Option<Told> {
-    let chunk: &ChunkInfo = loaded.trace.chunks().get(place.chunk)?;
-    loaded.trace.decode_into(chunk, Columns::ALL | Columns::LONG_TEXTS, batch).ok()?;
-    let (record, slots): (Record, &[Record]) = batch.records().nth(place.at)?;
+    decode(loaded, place.chunk, batch)?;
+    let (record, slots) = batch.records().nth(place.at)?;
+    Some(told(loaded, batch, &record, slots, number))
+}
+
+fn decode(loaded: &Loaded, chunk: usize, batch: &mut Batch) -> Option<()> {
+    let chunk: &ChunkInfo = loaded.trace.chunks().get(chunk)?;
+    loaded.trace.decode_into(chunk, Columns::ALL | Columns::LONG_TEXTS, batch).ok()
+}
+
+fn told(loaded: &Loaded, batch: &Batch, record: &Record, slots: &[Record], number: u64) -> Told {
     let names = loaded.trace.names();
     let name = |id: u32| names.get(id).unwrap_or_default().to_owned();
     let field = |(key, value): (u32, OwnedValue)| {
@@ -217,14 +225,54 @@ fn tell(loaded: &Loaded, place: &Place, number: u64, batch: &mut Batch) -> Optio
         };
         (name(key), text)
     };
-    Some(Told {
+    Told {
         number,
         at_ns: loaded.since_start_ns(record.start),
         wall_ns: loaded.trace.clock().wall_ns(record.start),
         name: name(record.name),
         thread: loaded.track_name(record.track),
         fields: batch.details(slots).fields.into_iter().map(field).collect(),
-    })
+    }
+}
+
+/// Rows of the list, in its order. Errors of several threads alternate between chunks by
+/// time, so they are read chunk by chunk, and each of these once.
+fn rows(loaded: &Loaded, places: &[Place]) -> Vec<Vec<Cell>> {
+    let mut rows: Vec<Option<Vec<Cell>>> = vec![None; places.len()];
+    let mut by_chunk: Vec<usize> = (0..places.len()).collect();
+    by_chunk.sort_by_key(|&index| (places[index].chunk, places[index].at));
+    let mut batch = Batch::default();
+    for errors in by_chunk.chunk_by(|&a, &b| places[a].chunk == places[b].chunk) {
+        if decode(loaded, places[errors[0]].chunk, &mut batch).is_none() {
+            continue;
+        }
+        let mut wanted = errors.iter().copied().peekable();
+        for (at, (record, slots)) in batch.records().enumerate() {
+            let Some(index) = wanted.next_if(|&index| places[index].at == at) else { continue };
+            let number = index as u64 + 1;
+            rows[index] = Some(row(&told(loaded, &batch, &record, slots, number)));
+        }
+    }
+    rows.into_iter().flatten().collect()
+}
+
+fn row(told: &Told) -> Vec<Cell> {
+    let failure = told.failure("");
+    let can = [Language::Python, Language::Shell].map(|it| failure.script(it).is_ok());
+    let text = |key: &str| told.field(key).map_or(Cell::None, Cell::from);
+    vec![
+        Cell::Count(told.number),
+        Cell::Ns(told.at_ns),
+        Cell::from(told.name.as_str()),
+        text("kind"),
+        text("function"),
+        match can {
+            [true, true] => Cell::from("python, shell"),
+            [true, false] => Cell::from("python"),
+            [false, true] => Cell::from("shell"),
+            [false, false] => Cell::None,
+        },
+    ]
 }
 
 fn list(traces: &Traces, loaded: &Loaded, places: &[Place]) -> Document {
@@ -237,26 +285,7 @@ fn list(traces: &Traces, loaded: &Loaded, places: &[Place]) -> Document {
         Column::new("script", "script"),
     ];
     let mut table = Table::new("errors", "Errors", columns);
-    let mut batch = Batch::default();
-    for (place, number) in places.iter().zip(1..) {
-        let Some(told) = tell(loaded, place, number, &mut batch) else { continue };
-        let failure = told.failure("");
-        let can = [Language::Python, Language::Shell].map(|it| failure.script(it).is_ok());
-        let text = |key: &str| told.field(key).map_or(Cell::None, Cell::from);
-        table.rows.push(vec![
-            Cell::Count(number),
-            Cell::Ns(told.at_ns),
-            Cell::from(told.name.as_str()),
-            text("kind"),
-            text("function"),
-            match can {
-                [true, true] => Cell::from("python, shell"),
-                [true, false] => Cell::from("python"),
-                [false, true] => Cell::from("shell"),
-                [false, false] => Cell::None,
-            },
-        ]);
-    }
+    table.rows = rows(loaded, places);
     if table.rows.is_empty() {
         table.note = "no errors in this trace; it would hold what error! records, and spans that \
                       fail"

@@ -19,6 +19,7 @@ use crate::{
     output::{
         Cell, Column, Document, Format, Part, Table, count, json_number, shorten_middle, shown,
     },
+    requests::in_hex,
 };
 
 /// How many unasked.
@@ -78,6 +79,7 @@ fn table(context: &Context, all: &[One<'_>]) -> Table {
         Column::hidden("trace", "trace"),
         Column::hidden("kind", "kind"),
         Column::hidden("status", "status"),
+        Column::hidden("request", "request"),
         Column::new("self_ns", "self"),
         Column::hidden("ancestry", "ancestry"),
         Column::hidden("launched_from", "launched from"),
@@ -217,6 +219,7 @@ impl<'a> One<'a> {
             };
             say("of it", format!("{}; itself {own}", self.list(&children, times)));
         }
+        say("request", self.around.request.map_or_else(String::new, in_hex));
         say("fields", self.fields_in_words());
         let threads = |part: &Share| match part.count {
             1 => String::new(),
@@ -316,6 +319,7 @@ impl<'a> One<'a> {
             Cell::from(self.loaded.label.as_str()),
             Cell::from(found.kind.name().unwrap_or("unknown")),
             self.status().map_or(Cell::None, Cell::from),
+            self.around.request.map_or(Cell::None, |id| Cell::from(in_hex(id))),
             Cell::Ns(self.ns(self.self_ticks())),
             Cell::Json(frames(&self.around.ancestry)),
             launch.map_or(Cell::None, Cell::Json),

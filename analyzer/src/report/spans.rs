@@ -41,7 +41,7 @@ pub enum Apart {
 /// Spans and everything else with a duration that is not a device's work. What has
 /// slices is in by those.
 pub(super) fn is_span(kind: Kind) -> bool {
-    kind.is_timed() && !is_device_work(kind) && !kind.is_life()
+    kind.is_timed() && !is_device_work(kind) && !kind.is_overlay()
 }
 
 pub(crate) fn run(args: Args) -> Result<(Common, Document)> {

@@ -6,13 +6,14 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap};
 
-use ringscope_format::{Batch, ChunkInfo, Columns, EventDetails, Kind};
+use ringscope_format::{Batch, ChunkInfo, Columns, EventDetails, Kind, LinkRole};
 
 use crate::{
     Result,
     device::is_device_work,
     filter::Sieve,
     load::Traces,
+    requests::{self, Place},
     scan::{Visitor, backwards, scan},
     summary::{
         Scale,
@@ -42,6 +43,10 @@ impl Found {
         self.start.0.saturating_add(self.ticks)
     }
 
+    fn place(&self) -> Place {
+        Place { start: self.start.0, end: self.end(), depth: self.depth.0 }
+    }
+
     /// What tells it from other records of its trace.
     fn key(&self) -> Key {
         (self.track.0, self.start.0, self.ticks, self.name, self.kind.0, self.depth.0)
@@ -66,8 +71,9 @@ impl Visitor for Longest<'_> {
         let sieve = &self.sieves[trace];
         for at in 0..batch.events {
             let kind = Kind(batch.kind[at]);
-            // Of a task the whole is of interest; of what is used again, the single calls are.
-            if !kind.is_timed() || kind == Kind::REUSED {
+            // Of a task the whole is of interest; of what is used again, the single calls are; of
+            // a request, what was done for it.
+            if !kind.is_timed() || matches!(kind, Kind::REUSED | Kind::SCOPE) {
                 continue;
             }
             let ticks = (batch.value[at] as i64).max(0) as u64;
@@ -137,6 +143,10 @@ pub(super) struct Surroundings {
     /// Work of devices in its time, other than itself, by name.
     pub(super) devices: HashMap<u32, u64>,
     pub(super) details: EventDetails,
+    /// The request it was done for.
+    pub(super) request: Option<u128>,
+    /// Of the scopes that it began in the innermost so far, with its chunk and index.
+    scope: Option<(Place, (usize, usize))>,
     /// Chunk and index of the record.
     place: Option<(usize, usize)>,
 }
@@ -168,6 +178,9 @@ pub(super) fn surroundings(traces: &Traces, found: &[Found]) -> Vec<Surroundings
     let mut around = reading.around;
     for (found, around) in found.iter().zip(&mut around) {
         around.details = details(traces, found, around.place).unwrap_or_default();
+        let scope = || details(traces, found, Some(around.scope?.1));
+        let told = request_in(&around.details).or_else(|| request_in(&scope()?));
+        around.request = told.filter(|&id| id != 0);
     }
     around
 }
@@ -219,6 +232,10 @@ impl Reading<'_> {
             if !kind.is_timed() {
                 continue;
             }
+            if kind == Kind::SCOPE {
+                self.scope(batch, at, chunk, &near);
+                continue;
+            }
             let name = loaded.name_index(batch.name[at]);
             let mut span = Open::of(batch, at, Tag { name, target: None });
             let target = self.meet(batch, at);
@@ -237,6 +254,19 @@ impl Reading<'_> {
             }
             if nests(kind.0) {
                 self.span(track, span, batch.link[at], kind, &near);
+            }
+        }
+    }
+
+    /// A scope may be the innermost that some of the records began in.
+    fn scope(&mut self, batch: &Batch, at: usize, chunk: usize, near: &[usize]) {
+        let scope = requests::place(batch, at);
+        for &near in near.iter().filter(|&&near| self.found[near].track.0 == batch.track[at]) {
+            let known = &mut self.around[near].scope;
+            // Of two that are alike, the one that was recorded first is the inner one.
+            let is_further_in = known.is_none_or(|(it, _)| it.innermost() <= scope.innermost());
+            if scope.holds(self.found[near].place()) && is_further_in {
+                *known = Some((scope, (chunk, at)));
             }
         }
     }
@@ -298,6 +328,10 @@ impl Reading<'_> {
 
 fn overlap(found: &Found, start: u64, end: u64) -> u64 {
     end.min(found.end()).saturating_sub(start.max(found.start.0))
+}
+
+fn request_in(details: &EventDetails) -> Option<u128> {
+    details.links.iter().find(|link| link.role == LinkRole::Request).map(|link| link.id)
 }
 
 /// What the slots of the record say.

@@ -123,8 +123,9 @@ fn read(context: &Context) -> Vec<HashMap<u32, TrackSum>> {
             let span = Open::of(batch, at, Tag { name, counts, is_busy: false });
             if counts {
                 sum.events += 1;
-                // A life goes on while its thread does something else, and after it.
-                if !kind.is_life() {
+                // A life goes on while its thread does something else, and after it. A thread may
+                // work for somebody and be in no span.
+                if !kind.is_overlay() {
                     sum.live(span.start, if kind.is_timed() { span.end } else { span.start });
                 }
             }

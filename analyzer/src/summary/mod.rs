@@ -279,18 +279,12 @@ impl Question<'_> {
     }
 
     fn columns_again(&self) -> Columns {
-        let mut columns = Columns::KIND | Columns::VALUE;
-        let any = |needs: fn(&Sieve) -> bool| self.sieves.iter().any(needs);
-        if self.key == Key::Name || any(Sieve::needs_name) {
-            columns = columns | Columns::NAME;
-        }
-        if self.key == Key::Track || any(Sieve::needs_track) {
-            columns = columns | Columns::TRACK;
-        }
-        if any(Sieve::needs_start) {
-            columns = columns | Columns::START;
-        }
-        columns
+        let key = match self.key {
+            Key::Name => Columns::NAME,
+            Key::Track => Columns::TRACK,
+        };
+        let columns = Columns::KIND | Columns::VALUE | key;
+        self.sieves.iter().fold(columns, |columns, sieve| columns | sieve.columns())
     }
 
     fn sieve(&self, trace: usize) -> Option<&Sieve> {

@@ -272,5 +272,5 @@ enum Visit<'a> {
 }
 
 fn is_elsewhere(kind: Kind) -> bool {
-    kind.is_timed() && !is_device_work(kind) && !kind.is_life()
+    kind.is_timed() && !is_device_work(kind) && !kind.is_overlay()
 }

@@ -79,12 +79,7 @@ impl<'a> Taker<'a> {
             return None;
         }
         let group = look_up(&self.question.group_of[trace], self.ids(batch)[at]);
-        let passes = |sieve: &Sieve| {
-            sieve.takes_duration(duration(batch.value[at]))
-                && (!sieve.needs_name() || sieve.takes_name(batch.name[at]))
-                && (!sieve.needs_track() || sieve.takes_track(batch.track[at]))
-                && (!sieve.needs_start() || sieve.takes_start(batch.start[at]))
-        };
+        let passes = |sieve: &Sieve| sieve.takes_record(batch, at);
         (group != NO_GROUP && sieve.is_none_or(passes)).then_some(group)
     }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use polars::prelude::DataFrame;
-use ringscope_format::{Batch, ChunkInfo, Kind, OwnedValue, ValueType};
+use ringscope_format::{Batch, ChunkInfo, Kind};
 
 use super::{
     TableName, Wanted,
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Result,
     device::launch_of,
+    events::number_of_point,
     load::Loaded,
     scan::{Piece, Visitor},
 };
@@ -191,32 +192,24 @@ fn event_rows(
         }));
     }
     if has("value") {
-        rows.value.extend(each().map(|at| number(loaded, Kind(batch.kind[at]), batch, at)));
+        rows.value.extend(each().map(|at| number_of_point(loaded, batch, at)));
     }
     if has("status") {
         rows.status.extend(each().map(|at| u32::from(batch.status[at] & 0x0F)));
+    }
+    if has("request")
+        && let Some(requests) = &plan.requests
+    {
+        let slots: Vec<_> = batch.slot_ranges().collect();
+        rows.request.extend(each().map(|at| {
+            let slots = batch.slots.get(slots[at].clone()).unwrap_or_default();
+            plan.texts.request(requests.of(trace, batch, at, slots))
+        }));
     }
     if has("depth") {
         rows.depth.extend(each().map(|at| batch.depth[at]));
     }
     rows
-}
-
-/// The number of an event without a duration.
-fn number(loaded: &Loaded, kind: Kind, batch: &Batch, at: usize) -> Option<f64> {
-    if kind.is_timed() {
-        return None;
-    }
-    let bits = batch.value[at];
-    let value_type = ValueType::from_bits(batch.shape[at] >> 5)?;
-    Some(match OwnedValue::from_bits(value_type, bits)? {
-        OwnedValue::U64(n) => n as f64,
-        OwnedValue::I64(n) => n as f64,
-        OwnedValue::F64(n) => n,
-        OwnedValue::Bool(is) => f64::from(u8::from(is)),
-        OwnedValue::Ticks(ticks) => ticks as f64 * loaded.trace.clock().ns_per_tick(),
-        OwnedValue::Name(_) | OwnedValue::Text { .. } => return None,
-    })
 }
 
 /// Joins kernels with their launches.

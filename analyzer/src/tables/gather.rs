@@ -11,7 +11,7 @@ use std::{
 };
 
 use polars::prelude::DataFrame;
-use ringscope_format::{Batch, ChunkInfo, Columns, Kind, Status};
+use ringscope_format::{Batch, ChunkInfo, Columns, Kind};
 
 use super::{
     TableName, Wanted,
@@ -26,38 +26,15 @@ use crate::{
     filter::Sieve,
     load::{Loaded, Traces},
     output::count,
+    requests::Requests,
     scan::{Visitor, scan},
 };
-
-/// Which events are in, beside what the filter says. A report over a part of a
-/// trace need not load the rest.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// Every event, whatever the rest says.
-    pub everything: bool,
-    /// Events of these kinds.
-    pub kinds: fn(Kind) -> bool,
-    /// Also everything with a duration that failed.
-    pub failed: bool,
-    /// Also events of these names.
-    pub names: &'static [&'static str],
-}
-
-impl Scope {
-    /// Every event.
-    pub const ALL: Scope = Scope { everything: true, ..Scope::NONE };
-
-    /// No event.
-    pub const NONE: Scope =
-        Scope { everything: false, kinds: |_| false, failed: false, names: &[] };
-}
 
 /// What is to be filled, and from what.
 pub(crate) struct Gathering<'a> {
     pub(crate) traces: &'a Traces,
     pub(crate) sieves: &'a [Sieve],
     pub(crate) wanted: &'a [Wanted],
-    pub(crate) scope: &'a Scope,
     pub(crate) budget: Budget,
 }
 
@@ -68,7 +45,7 @@ const ROOM_TO_WORK: u64 = 3;
 pub(super) fn belongs(table: TableName, kind: Kind) -> bool {
     match table {
         TableName::Records | TableName::Fields => true,
-        TableName::Spans => kind.is_timed() && !is_device_work(kind) && !kind.is_life(),
+        TableName::Spans => kind.is_timed() && !is_device_work(kind) && !kind.is_overlay(),
         TableName::Kernels => is_device_work(kind),
         TableName::Counters => matches!(kind, Kind::COUNTER | Kind::GAUGE),
         TableName::Names | TableName::Tracks => false,
@@ -78,7 +55,7 @@ pub(super) fn belongs(table: TableName, kind: Kind) -> bool {
 impl Gathering<'_> {
     /// The tables, one for each that is wanted.
     pub(crate) fn run(&self) -> Result<Vec<DataFrame>> {
-        let plan = Plan::new(self);
+        let plan = Plan::new(self)?;
         let mut frames: Vec<Option<DataFrame>> = self
             .wanted
             .iter()
@@ -127,8 +104,8 @@ impl Gathering<'_> {
         self.budget.require(
             needed,
             what,
-            "name fewer columns, ask about a part with --from, --to, --last, --name, --track or \
-             --min-duration",
+            "name fewer columns, ask about a part with --from, --to, --last, --name, --track, \
+             --request or --min-duration",
         )
     }
 }
@@ -137,12 +114,10 @@ impl Gathering<'_> {
 pub(super) struct Plan<'a> {
     pub(super) gathering: &'a Gathering<'a>,
     pub(super) texts: Dictionaries,
+    /// If a column says for which request records were.
+    pub(super) requests: Option<Requests>,
     /// Number of a chunk's first event, by trace and sequence number.
     first_record: HashMap<(usize, u64), u64>,
-    /// Which kinds are in by themselves.
-    kinds: [bool; 256],
-    /// Which names are in by themselves, by trace and id; none if no name is.
-    names: Vec<Vec<bool>>,
     pub(super) launches: bool,
     fields: bool,
     /// Whether texts are wanted that are longer than their events hold.
@@ -159,7 +134,7 @@ pub(super) struct Counted {
 }
 
 impl<'a> Plan<'a> {
-    fn new(gathering: &'a Gathering<'a>) -> Self {
+    fn new(gathering: &'a Gathering<'a>) -> Result<Self> {
         let traces = gathering.traces;
         let mut first_record = HashMap::new();
         let mut next = 0;
@@ -169,51 +144,26 @@ impl<'a> Plan<'a> {
                 next += u64::from(chunk.events);
             }
         }
-        let listed: Vec<bool> =
-            traces.names.iter().map(|name| gathering.scope.names.contains(&&**name)).collect();
-        let by_id = |loaded: &Loaded| -> Vec<bool> {
-            loaded.name_of.iter().map(|&name| listed[name as usize]).collect()
-        };
-        let names = if listed.contains(&true) {
-            traces.list.iter().map(by_id).collect()
-        } else {
-            Vec::new()
-        };
         let any = |test: fn(&Wanted) -> bool| gathering.wanted.iter().any(test);
-        Self {
+        let requests = match any(|wanted| wanted.has("request")) {
+            true => Some(Requests::find(traces, gathering.budget)?),
+            false => None,
+        };
+        Ok(Self {
             gathering,
-            texts: Dictionaries::new(traces),
+            texts: Dictionaries::new(traces, requests.as_ref()),
+            requests,
             first_record,
-            kinds: std::array::from_fn(|kind| {
-                gathering.scope.everything || (gathering.scope.kinds)(Kind(kind as u8))
-            }),
-            names,
             launches: any(|wanted| wanted.has("launch_ns") || wanted.has("queue_delay_ns")),
             fields: any(|wanted| wanted.table.table == TableName::Fields),
             long_texts: any(|it| it.table.table == TableName::Fields && it.has("text")),
-        }
+        })
     }
 
     /// Columns that say whether an event is in.
     fn deciding(&self) -> Columns {
-        let mut columns = Columns::KIND;
-        let sieves = self.gathering.sieves;
-        let any = |needs: fn(&Sieve) -> bool| sieves.iter().any(needs);
-        if !self.names.is_empty() || any(Sieve::needs_name) {
-            columns = columns | Columns::NAME;
-        }
-        if any(Sieve::needs_track) {
-            columns = columns | Columns::TRACK;
-        }
-        if any(Sieve::needs_start) {
-            columns = columns | Columns::START;
-        }
-        if any(|sieve| !sieve.is_open()) {
-            columns = columns | Columns::VALUE;
-        }
-        if self.gathering.scope.failed {
-            columns = columns | Columns::STATUS;
-        }
+        let sieves = self.gathering.sieves.iter();
+        let mut columns = sieves.fold(Columns::KIND, |columns, sieve| columns | sieve.columns());
         if self.fields {
             columns = columns | Columns::SHAPE;
         }
@@ -221,30 +171,8 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn takes(&self, trace: usize, batch: &Batch, at: usize) -> bool {
-        let kind = Kind(batch.kind[at]);
-        let listed = || {
-            let names = self.names.get(trace);
-            names.is_some_and(|names| names.get(batch.name[at] as usize) == Some(&true))
-        };
-        let failed = || self.gathering.scope.failed && kind.is_timed() && failed(batch.status[at]);
-        if !(self.kinds[usize::from(kind.0)] || failed() || listed()) {
-            return false;
-        }
         let sieve = &self.gathering.sieves[trace];
-        sieve.is_open()
-            || (!kind.is_timed() || sieve.takes_duration((batch.value[at] as i64).max(0) as u64))
-                && (!sieve.needs_name() || sieve.takes_name(batch.name[at]))
-                && (!sieve.needs_track() || sieve.takes_track(batch.track[at]))
-                && (!sieve.needs_start() || sieve.takes_start(batch.start[at]))
-    }
-
-    /// Whether no event of a batch can be in; most batches of most traces have
-    /// spans alone, and are seen through at once.
-    fn takes_none(&self, batch: &Batch) -> bool {
-        let any_kind = || batch.kind.iter().any(|&kind| self.kinds[usize::from(kind)]);
-        let any_failed =
-            || self.gathering.scope.failed && batch.status.iter().any(|&status| failed(status));
-        self.names.is_empty() && !self.launches && !any_kind() && !any_failed()
+        sieve.is_open() || sieve.takes_record(batch, at)
     }
 
     /// Rows of each table and the chunks that hold any.
@@ -273,7 +201,7 @@ impl<'a> Plan<'a> {
             matches!(wanted.table.table, Spans | Kernels | Counters)
         };
         let open = gathering.sieves.iter().all(Sieve::is_open);
-        if !gathering.scope.everything || !open || gathering.wanted.iter().any(needs_kinds) {
+        if !open || gathering.wanted.iter().any(needs_kinds) {
             return None;
         }
         let mut counted = Counted { rows: vec![0; gathering.wanted.len()], ..Counted::default() };
@@ -354,6 +282,9 @@ impl<'a> Plan<'a> {
         if self.fields {
             columns = columns | Columns::SHAPE | Columns::SLOTS;
         }
+        if self.requests.is_some() {
+            columns = columns | Requests::columns();
+        }
         if self.long_texts {
             columns = columns | Columns::LONG_TEXTS;
         }
@@ -379,11 +310,6 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether a status is that of something that failed.
-fn failed(status: u8) -> bool {
-    status & 0x0F == Status::ERROR.0
-}
-
 /// The first look.
 struct Counting<'a> {
     plan: &'a Plan<'a>,
@@ -401,9 +327,6 @@ impl Visitor for Counting<'_> {
     }
 
     fn chunk(&mut self, trace: usize, batch: &Batch) {
-        if self.plan.takes_none(batch) {
-            return;
-        }
         let mut any = false;
         for at in 0..batch.events {
             let kind = Kind(batch.kind[at]);

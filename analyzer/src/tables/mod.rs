@@ -17,8 +17,6 @@ mod rows;
 
 use polars::prelude::{DataType, PlSmallStr, Schema};
 
-pub use self::gather::Scope;
-
 /// What is in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -132,6 +130,11 @@ const VALUE: ColumnSpec = column("value", Type::F64, "number of a counter, gauge
 const STATUS: ColumnSpec = column("status", Type::Text, "unknown, ok, error or cancelled");
 const DEPTH: ColumnSpec = column("depth", Type::U8, "spans of its track around it; 255 or more");
 const LINK: ColumnSpec = column("link", Type::U32, "correlates a launch with its work; 0 for none");
+const REQUEST: ColumnSpec = column(
+    "request",
+    Type::Text,
+    "id of the request it was done for: its own, else that of the scope it began in; null if none",
+);
 
 /// All tables.
 pub const TABLES: [TableSpec; 7] = [
@@ -139,13 +142,15 @@ pub const TABLES: [TableSpec; 7] = [
         table: TableName::Records,
         name: "records",
         about: "every event",
-        columns: &[TRACE, RECORD, KIND, NAME, TRACK, START, DUR, VALUE, STATUS, DEPTH, LINK],
+        columns: &[
+            TRACE, RECORD, KIND, NAME, TRACK, START, DUR, VALUE, STATUS, DEPTH, LINK, REQUEST,
+        ],
     },
     TableSpec {
         table: TableName::Spans,
         name: "spans",
         about: "events with a duration that are not a device's work",
-        columns: &[TRACE, RECORD, KIND, NAME, TRACK, START, DUR, STATUS, DEPTH, LINK],
+        columns: &[TRACE, RECORD, KIND, NAME, TRACK, START, DUR, STATUS, DEPTH, LINK, REQUEST],
     },
     TableSpec {
         table: TableName::Kernels,
@@ -161,6 +166,7 @@ pub const TABLES: [TableSpec; 7] = [
             DUR,
             STATUS,
             LINK,
+            REQUEST,
             column("launch_ns", Type::I64, "start of the host's call that launched it, if known"),
             column("queue_delay_ns", Type::I64, "from the start of that call to the work's start"),
         ],
@@ -169,7 +175,7 @@ pub const TABLES: [TableSpec; 7] = [
         table: TableName::Counters,
         name: "counters",
         about: "readings of counters and gauges",
-        columns: &[TRACE, RECORD, KIND, NAME, TRACK, START, VALUE],
+        columns: &[TRACE, RECORD, KIND, NAME, TRACK, START, VALUE, REQUEST],
     },
     TableSpec {
         table: TableName::Fields,

@@ -1,18 +1,20 @@
 //! Rows of tables on their way into Polars: plain columns, and texts as numbers
 //! of a dictionary that is held once.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use polars::prelude::{
     ChunkTake, Column, DataFrame, IntoColumn, NamedFrom, NewChunkedArray, PlSmallStr, Series,
     StringChunked,
 };
-use ringscope_format::{EventDetails, Kind, LinkRole, OwnedValue, Status};
+use ringscope_format::{EventDetails, Kind, OwnedValue, Status};
 
 use super::Wanted;
 use crate::{
     Result,
+    events::{LINK_KEYS, link_key, told},
     load::{Loaded, Traces},
+    requests::{Requests, in_hex},
 };
 
 /// Every text that a column can hold without being dynamic.
@@ -23,6 +25,8 @@ pub(super) struct Dictionaries {
     kinds: StringChunked,
     statuses: StringChunked,
     types: StringChunked,
+    /// Ids of requests by number, and behind them none.
+    requests: StringChunked,
     /// Index among the tracks, by trace and id.
     track_of: Vec<HashMap<u32, u32>>,
     /// Where the names of link roles begin among the names.
@@ -31,14 +35,8 @@ pub(super) struct Dictionaries {
 
 /// Stands in for a track that was lost with a damaged part of the file.
 const UNKNOWN_TRACK: &str = "(unknown track)";
-/// Keys of wide ids among the fields, by role.
-const LINK_KEYS: [&str; 5] =
-    ["link.other", "link.own", "link.parent", "link.follows_from", "link.request"];
 /// Types of fields.
 const TYPES: [&str; 8] = ["u64", "i64", "f64", "bool", "ns", "name", "text", "id"];
-/// Integers beyond this are not all exact as floating-point numbers.
-const EXACT: u64 = 1 << 53;
-
 fn dictionary(texts: impl IntoIterator<Item = String>) -> StringChunked {
     let texts: Vec<String> = texts.into_iter().collect();
     StringChunked::from_slice(PlSmallStr::EMPTY, &texts)
@@ -50,7 +48,8 @@ pub(super) fn kind_text(kind: u8) -> String {
 }
 
 impl Dictionaries {
-    pub(super) fn new(traces: &Traces) -> Self {
+    /// Those of the traces; `requests` are looked for only if they are asked for.
+    pub(super) fn new(traces: &Traces, requests: Option<&Requests>) -> Self {
         let mut tracks = vec![UNKNOWN_TRACK.to_owned()];
         let mut track_of = Vec::new();
         for loaded in &traces.list {
@@ -69,6 +68,12 @@ impl Dictionaries {
             kinds: dictionary((0..=u8::MAX).map(kind_text)),
             statuses: dictionary((0..16).map(|status| format!("{:?}", Status(status)))),
             types: dictionary(TYPES.map(str::to_owned)),
+            requests: {
+                let ids = requests.map_or(&[][..], Requests::ids).iter();
+                let mut texts: Vec<Option<String>> = ids.map(|&id| Some(in_hex(id))).collect();
+                texts.push(None);
+                StringChunked::from_slice_options(PlSmallStr::EMPTY, &texts)
+            },
             track_of,
             links_at: traces.names.len() as u32,
         }
@@ -76,6 +81,11 @@ impl Dictionaries {
 
     pub(super) fn track(&self, trace: usize, id: u32) -> u32 {
         self.track_of[trace].get(&id).copied().unwrap_or(0)
+    }
+
+    /// Index of a request, or of none.
+    pub(super) fn request(&self, number: Option<u32>) -> u32 {
+        number.unwrap_or(self.requests.len() as u32 - 1)
     }
 }
 
@@ -102,6 +112,7 @@ pub(super) struct EventRows {
     pub(super) status: Vec<u32>,
     pub(super) depth: Vec<u8>,
     pub(super) link: Vec<u32>,
+    pub(super) request: Vec<u32>,
     /// Start of the launch, found last.
     pub(super) launch: Vec<Option<i64>>,
 }
@@ -120,6 +131,7 @@ impl EventRows {
         self.status.append(&mut other.status);
         self.depth.append(&mut other.depth);
         self.link.append(&mut other.link);
+        self.request.append(&mut other.request);
         self.launch.append(&mut other.launch);
     }
 
@@ -140,6 +152,7 @@ impl EventRows {
                 "status" => texts(key, &texts_of.statuses, &self.status)?,
                 "depth" => numbers(Series::new(name(), &self.depth)),
                 "link" => numbers(Series::new(name(), &self.link)),
+                "request" => texts(key, &texts_of.requests, &self.request)?,
                 "launch_ns" => numbers(Series::new(name(), &self.launch)),
                 _ => {
                     let delay = self.launch.iter().zip(&self.start);
@@ -176,33 +189,22 @@ impl FieldRows {
         details: EventDetails,
         texts_of: &Dictionaries,
     ) {
-        let ns = loaded.trace.clock().ns_per_tick();
-        let name = |id: u32| traces.names[loaded.name_index(id) as usize].clone();
         for (key, value) in details.fields {
-            let digits = |far: bool, digits: String| far.then_some(digits);
-            let (kind, number, text) = match value {
-                OwnedValue::U64(n) => (0, Some(n as f64), digits(n > EXACT, n.to_string())),
-                OwnedValue::I64(n) => {
-                    (1, Some(n as f64), digits(n.unsigned_abs() > EXACT, n.to_string()))
-                }
-                OwnedValue::F64(n) => (2, Some(n), None),
-                OwnedValue::Bool(is) => (3, Some(f64::from(u8::from(is))), None),
-                OwnedValue::Ticks(ticks) => (4, Some(ticks as f64 * ns), None),
-                OwnedValue::Name(id) => (5, None, Some(name(id))),
-                OwnedValue::Text { text, cut } => {
-                    (6, None, Some(if cut { text + "…" } else { text }))
-                }
+            let kind = match value {
+                OwnedValue::U64(_) => 0,
+                OwnedValue::I64(_) => 1,
+                OwnedValue::F64(_) => 2,
+                OwnedValue::Bool(_) => 3,
+                OwnedValue::Ticks(_) => 4,
+                OwnedValue::Name(_) => 5,
+                OwnedValue::Text { .. } => 6,
             };
-            self.row(trace, record, loaded.name_index(key), kind, number, text);
+            let told = told(&value, loaded, traces);
+            let text = told.text.map(Cow::into_owned);
+            self.row(trace, record, loaded.name_index(key), kind, told.number, text);
         }
         for link in details.links {
-            let role = match link.role {
-                LinkRole::Own => 1,
-                LinkRole::Parent => 2,
-                LinkRole::FollowsFrom => 3,
-                LinkRole::Request => 4,
-                _ => 0,
-            };
+            let role = link_key(link.role) as u32;
             let id = format!("{:032x}", link.id);
             self.row(trace, record, texts_of.links_at + role, 7, None, Some(id));
         }

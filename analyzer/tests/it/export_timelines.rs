@@ -204,7 +204,7 @@ fn a_killed_process_leaves_begins_without_ends() {
         shown.slices.iter().filter(|it| it.3.is_none()).map(|it| it.1.clone()).collect();
     let path = |names: &[&str]| names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
     assert_eq!(open, [path(&["token"]), path(&["token", "decode"]), path(&["late"])]);
-    assert_eq!(shown.slices.len() - open.len(), 20);
+    assert_eq!(shown.slices.len() - open.len(), 21);
     let chrome: Value =
         serde_json::from_slice(&run(&["export", killed, "--to", "chrome"]).stdout).unwrap();
     let events = chrome["traceEvents"].as_array().unwrap();

@@ -54,7 +54,6 @@ fn vocabulary() -> Finished {
     made.finish()
 }
 
-#[cfg(feature = "sql")]
 #[test]
 fn every_kind_of_event_says_what_it_carries() {
     let said = vocabulary().output(&SECTION);

@@ -14,7 +14,6 @@ fn kernels_of_a_real_recording_say_what_they_said() {
     assert_eq!(said, include_str!("../../../testdata/gpu_pipeline.kernels"));
 }
 
-#[cfg(feature = "sql")] // without it there is no memory, in neither
 #[test]
 fn memory_and_report_of_a_real_recording_say_what_they_said() {
     let said = analyze(testdata(), &["memory", "gpu_pipeline.trace"]).clean();

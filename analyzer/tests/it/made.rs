@@ -6,7 +6,9 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use ringscope_format::{Kind, Record, Status, TraceWriter, TrackKind, Value, ValueType};
+use ringscope_format::{
+    Kind, Link, LinkRole, Record, Status, TraceWriter, TrackKind, Value, ValueType,
+};
 
 /// A trace that is being made. A tick is a nanosecond.
 pub(crate) struct Made {
@@ -43,6 +45,18 @@ impl Made {
         let fields: Vec<(u32, Value<'_>)> =
             fields.iter().map(|&(key, value)| (self.writer.name(key), value)).collect();
         self.writer.event(record, &fields, &[]).unwrap();
+    }
+
+    /// Another thread.
+    pub(crate) fn thread(&mut self, name: &str) -> u32 {
+        self.writer.track(TrackKind::Thread, 0, name)
+    }
+
+    /// An event that says for which request it is; a scope, as a rule.
+    pub(crate) fn put_for(&mut self, request: u128, mut record: Record, name: &str) {
+        record.name = self.writer.name(name);
+        let link = Link { id: request, track: 0, role: LinkRole::Request };
+        self.writer.event(record, &[], &[link]).unwrap();
     }
 
     /// Something at an instant.

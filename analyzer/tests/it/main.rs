@@ -48,18 +48,21 @@ mod inference_trace;
 mod kernel;
 mod kernels;
 mod long_texts;
-#[cfg_attr(not(feature = "sql"), allow(dead_code))] // most of it is for queries
 mod made;
 mod making;
 mod nested_traces;
 mod overview;
+#[cfg(feature = "sql")]
+mod printed_queries;
 #[cfg(target_os = "linux")]
 mod progress;
 mod protobuf;
-#[cfg(feature = "sql")]
 mod recorded;
 mod repro;
+mod requests;
+mod requests_property;
 mod round_trip;
+mod sections;
 mod self_time;
 mod slow;
 #[cfg(feature = "sql")]
@@ -67,7 +70,5 @@ mod sql;
 mod tasks;
 mod threads;
 mod tree;
-#[cfg(feature = "sql")]
 mod vocabulary;
-#[cfg(feature = "sql")]
 mod vocabulary_figures;

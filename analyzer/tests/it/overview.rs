@@ -10,7 +10,6 @@ use crate::{
     making,
 };
 
-#[cfg(feature = "sql")] // without it there is no section about errors
 #[test]
 fn a_report_says_what_where_how_slow_and_what_stands_out() {
     let dir = tempdir().unwrap();
@@ -143,6 +142,17 @@ fn what_recording_took_is_of_the_time_since_it_began_also_in_a_dump_of_its_end()
     let report = made.finish().output(&["report"]);
     let wanted = "the recorder's own threads took 10.00 ms of CPU time, 1.00 % of a core";
     assert!(report.contains(wanted), "{report}");
+}
+
+#[test]
+fn what_a_short_recording_took_is_no_share_of_a_core_for_it_is_mostly_its_start() {
+    let mut made = Made::new();
+    let begun = making::header().created_tick;
+    made.span("step", begun + 10 * MS, 5 * MS, Status::OK, &[]);
+    made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", begun + 20 * MS, 6 * MS);
+    made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", begun + 20 * MS, 4 * MS);
+    let report = made.finish().output(&["report"]);
+    assert!(report.contains("own threads took 10.00 ms of CPU time\n"), "{report}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     path::Path,
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
 use ringscope_format::{Kind, Record, Status, Value, ValueType};
@@ -75,6 +76,76 @@ fn a_python_script_fails_as_the_program_did() {
 }
 
 #[test]
+fn no_text_of_a_trace_chooses_how_python_reads_the_script() {
+    let dir = tempdir().unwrap();
+    for (coding, payload) in [
+        ("coding=raw_unicode_escape", "x \\u000aprint('INJECTED'); raise SystemExit #"),
+        ("-*- coding: utf-7 -*-", "x+AAo-print('INJECTED')+ADs- raise SystemExit #"),
+        ("coding: no-such-coding", "x"),
+    ] {
+        making::trace(&dir.path().join("run.trace"), |writer| {
+            let track = writer.track(making::THREAD, 1, "main");
+            let name = writer.name(&format!("decode {coding}"));
+            let record = Record::point(Kind::ERROR, name, track, 1_000, (ValueType::None, 0));
+            let fields = [
+                ("kind", coding),
+                ("payload", payload),
+                ("function", "len"),
+                ("arguments", r#"["four"]"#),
+            ];
+            let fields = fields.map(|(key, text)| (writer.name(key), Value::Text(text)));
+            writer.event(record, &fields, &[]).unwrap();
+        });
+        let arguments = ["repro", "run.trace", "--error", "1", "-o", "failure.py"];
+        analyze(dir.path(), &arguments).clean();
+        let test = "no_text_of_a_trace_chooses_how_python_reads_the_script";
+        let Some(output) = python(&dir.path().join("failure.py"), test) else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "4\n", "{coding}: {said}");
+    }
+}
+
+#[test]
+fn a_function_is_called_with_what_was_written_to_the_last_digit() {
+    let dir = tempdir().unwrap();
+    let written = r#"{"args": [123456789012345678901234567890, -0, 1e400, NaN], "kwargs": {"sep": "|", "end": "."}}"#;
+    let call = [("function", Value::Text("print")), ("arguments", Value::Text(written))];
+    errors(&dir.path().join("run.trace"), &[&call]);
+    let arguments = ["repro", "run.trace", "--error", "2", "-o", "failure.py"];
+    analyze(dir.path(), &arguments).clean();
+    let test = "a_function_is_called_with_what_was_written_to_the_last_digit";
+    let Some(output) = python(&dir.path().join("failure.py"), test) else { return };
+    let printed = "123456789012345678901234567890|0|inf|nan.None\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
+}
+
+#[test]
+fn many_errors_are_listed_with_every_chunk_read_once() {
+    const MANY: u64 = 40_000;
+    let dir = tempdir().unwrap();
+    making::trace(&dir.path().join("run.trace"), |writer| {
+        let tracks = [1, 2].map(|number| writer.track(making::THREAD, number, "worker"));
+        let (name, key) = (writer.name("failed"), writer.name("function"));
+        // By turns, so that the next error is never in the chunk of the last.
+        for at in 0..MANY {
+            let track = tracks[at as usize % 2];
+            let record = Record::point(Kind::ERROR, name, track, at, (ValueType::None, 0));
+            writer.event(record, &[(key, Value::Text(&format!("f{at}")))], &[]).unwrap();
+        }
+    });
+    let begun = Instant::now();
+    let rows = analyze(dir.path(), &["repro", "run.trace", "--format", "json"]).json();
+    // Two seconds; decoding the chunk anew for each of them took two minutes.
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let rows = rows["rows"].as_array().unwrap();
+    assert_eq!(rows.len() as u64, MANY);
+    for at in [0, 1, MANY / 2, MANY - 1] {
+        let row = &rows[at as usize];
+        assert_eq!((&row["error"], &row["function"]), (&(at + 1).into(), &format!("f{at}").into()));
+    }
+}
+
+#[test]
 fn a_shell_script_runs_the_program_with_its_arguments_and_nothing_else() {
     let dir = tempdir().unwrap();
     errors(&dir.path().join("run.trace"), &[ECHO]);
@@ -96,6 +167,7 @@ fn a_script_says_where_it_comes_from() {
         comment,
         [
             "#!/usr/bin/env python3",
+            "# -*- coding: utf-8 -*-",
             "# call.exception: JSONDecodeError",
             "# Expecting value",
             "# raise SystemExit(0)",

@@ -74,9 +74,7 @@ const REPORTS: &[&[&str]] = &[
     &["threads"],
     &["kernels", "--sort", "name"],
     &["slow"],
-    #[cfg(feature = "sql")]
     &["errors"],
-    #[cfg(feature = "sql")]
     &["counters"],
 ];
 

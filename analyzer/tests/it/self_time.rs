@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use ringscope_analyzer::{
+    budget::Budget,
     filter::Filter,
     load::Traces,
     summary::{Answer, Key, Question},
@@ -18,7 +19,7 @@ fn by_name(traces: &Traces) -> Answer {
     let ids = 0..=loaded.name_of.len() as u32;
     let question = Question {
         traces,
-        sieves: vec![Filter::default().compile(loaded, &traces.names)],
+        sieves: Filter::default().sieves(traces, Budget::default()).unwrap(),
         kinds: Kind::is_timed,
         key: Key::Name,
         group_of: vec![ids.map(|id| loaded.name_index(id)).collect()],

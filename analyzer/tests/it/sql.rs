@@ -180,7 +180,7 @@ fn tables_that_do_not_fit_are_refused_before_they_are_made() {
     let complaint = trace.complaint(&["sql", "SELECT name FROM records", "--max-memory", "100"]);
     let expected = "analyze: table records: 6 rows of 1 columns (name), with the query \
                     over them, take about 288.0 B, and 100.0 B is the limit; name fewer columns, ask about \
-                    a part with --from, --to, --last, --name, --track or --min-duration, or raise \
+                    a part with --from, --to, --last, --name, --track, --request or --min-duration, or raise \
                     --max-memory\n";
     assert_eq!(complaint, expected);
     let fits = ["sql", "SELECT name FROM records", "--max-memory", "100", "--name", "sdpa"];
@@ -202,7 +202,7 @@ fn the_schema_needs_no_trace() {
     let output = analyze(&["sql", "--schema", "--format", "csv"], Path::new(""));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("table,column,type,about\nrecords,trace,text,label of the trace\n"));
-    assert_eq!(text.lines().count(), 1 + 54);
+    assert_eq!(text.lines().count(), 1 + 58);
 }
 
 #[test]

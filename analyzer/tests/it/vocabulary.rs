@@ -1,10 +1,10 @@
 //! Reports over vocabularies: made traces, whole outputs.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use ringscope_format::{Kind, Record, Status, Value, ValueType};
 
-use crate::made::{Finished, MS, Made, analyze};
+use crate::made::{Finished, MS, Made};
 
 /// Leading and trailing line breaks are for the eye.
 fn assert_prints(trace: &Finished, arguments: &[&str], expected: &str) {
@@ -12,7 +12,7 @@ fn assert_prints(trace: &Finished, arguments: &[&str], expected: &str) {
     assert_eq!(output.trim_end(), expected.trim_matches('\n').trim_end(), "\n{output}");
 }
 
-fn memory_trace() -> Finished {
+pub(crate) fn memory_trace() -> Finished {
     let mut made = Made::new();
     let mib = 1_u64 << 20;
     made.reading(Kind::GAUGE, "process.resident_bytes", 0, 100 * mib);
@@ -108,7 +108,7 @@ Bytes moved
 ");
 }
 
-fn error_trace() -> Finished {
+pub(crate) fn error_trace() -> Finished {
     let mut made = Made::new();
     for at in 1..=3 {
         let error = Record::point(Kind::ERROR, 0, made.main, at * MS, (ValueType::None, 0));
@@ -134,7 +134,7 @@ Errors
 ");
 }
 
-fn counter_trace() -> Finished {
+pub(crate) fn counter_trace() -> Finished {
     let mut made = Made::new();
     for step in 0..10 {
         made.reading(Kind::COUNTER, "tokens", step * 100 * MS, 5);
@@ -151,7 +151,7 @@ fn counters_of_the_program_come_before_the_recorders_own() {
 Counters
   name         kind     readings  sum  per second      min       mean      max     last  over time
   queue_bytes  gauge          10                   0.0 B    921.6 B    2.0 KiB  0.0 B    ▁▁▅▅███▁▁▅▅▅██▁▁▅▅▅██▁▁▁
-  tokens       counter        10   50          50        5          5        5           ████████████████████████
+  tokens       counter        10   50          50        5          5        5           █▁█▁█▁▁█▁█▁▁█▁█▁█▁▁█▁█▁▁
 
 The recorder's readings of the process and of itself
   name            kind   readings  min  mean  max  last  over time
@@ -159,7 +159,7 @@ The recorder's readings of the process and of itself
 ");
 }
 
-fn call_trace() -> Finished {
+pub(crate) fn call_trace() -> Finished {
     let mut made = Made::new();
     for at in 0..4_u64 {
         let fields = [
@@ -185,7 +185,59 @@ Calls
 ");
 }
 
-fn pool_trace() -> Finished {
+/// Some of them told when they were over.
+pub(crate) fn told_calls_trace() -> Finished {
+    let mut made = Made::new();
+    for at in 0..4_u64 {
+        let fields = [
+            ("function", Value::Text("generate")),
+            ("queue_ns", Value::U64(at * MS)),
+            ("run", Value::Ticks(4 * MS)),
+        ];
+        made.event("call", at * 20 * MS, &fields);
+    }
+    let fields = [("function", Value::Text("generate")), ("run", Value::Ticks(6 * MS))];
+    made.span("call", 100 * MS, 10 * MS, Status::ERROR, &fields);
+    made.event("call", 120 * MS, &[("function", Value::Text("untimed"))]);
+    // Neither of these is one.
+    made.reading(Kind::COUNTER, "call", 130 * MS, 1);
+    made.reading(Kind::ERROR, "call", 140 * MS, 1);
+    made.finish()
+}
+
+#[test]
+fn calls_that_are_told_when_they_are_over_took_as_long_as_their_parts() {
+    assert_prints(
+        &told_calls_trace(),
+        &["calls", "--percentiles", "50"],
+        "
+Calls
+  function  count  errors     total     mean      p50       max  queue %  run %  other %
+  generate      5       1  32.00 ms  6.40 ms  6.00 ms  10.00 ms     18.8   68.8     12.5
+  untimed       1       0
+",
+    );
+}
+
+#[test]
+fn a_call_is_the_same_to_the_report_however_the_recorder_was_told() {
+    use ringscope::{MetricEvent, record_metric, vocabulary::Call};
+    let part = std::time::Duration::from_millis;
+    let trace = Finished::recorded(|| {
+        Call::new().function("short").queue(part(1)).run(part(3)).record();
+        record_metric!(MetricEvent::Call { function: "short", run: part(2) });
+        Call::new().function("span").span().succeed();
+    });
+    let rows = trace.json(&["calls"])["rows"].clone();
+    let of = |name: &str| {
+        let mut rows = rows.as_array().unwrap().iter();
+        rows.find(|row| row["function"] == name).unwrap().clone()
+    };
+    assert_eq!((&of("short")["count"], &of("span")["count"]), (&2.into(), &1.into()));
+    assert_eq!(of("short")["total_ns"].as_f64(), Some(6e6));
+}
+
+pub(crate) fn pool_trace() -> Finished {
     let mut made = Made::new();
     for at in 0..8_u64 {
         let pool = ("pool", Value::Text("python"));
@@ -254,7 +306,7 @@ Around training
     );
 }
 
-fn cache_trace() -> Finished {
+pub(crate) fn cache_trace() -> Finished {
     let mut made = Made::new();
     for at in 0..10_u64 {
         let name = if at < 3 { "cache.miss" } else { "cache.hit" };
@@ -280,7 +332,8 @@ Caches
     );
 }
 
-const REPORTS: [&str; 7] = ["memory", "counters", "errors", "calls", "pool", "training", "caches"];
+pub(crate) const REPORTS: [&str; 7] =
+    ["memory", "counters", "errors", "calls", "pool", "training", "caches"];
 
 #[test]
 fn a_trace_without_the_vocabulary_is_no_error_and_says_what_would_record_it() {
@@ -293,29 +346,6 @@ fn a_trace_without_the_vocabulary_is_no_error_and_says_what_would_record_it() {
         assert!(output.contains("in this trace; "), "{output}");
         assert_eq!(trace.json(&[report])["rows"], serde_json::json!([]));
     }
-}
-
-#[test]
-fn every_report_prints_queries_that_work() {
-    let trace = memory_trace();
-    for report in REPORTS {
-        let printed = analyze(&[report, "--print-sql"], Path::new(""));
-        assert!(printed.status.success());
-        let printed = String::from_utf8(printed.stdout).unwrap();
-        assert!(printed.starts_with("/* "), "{printed}");
-        for query in printed.split("\n\n") {
-            trace.output(&["sql", query]);
-        }
-    }
-}
-
-#[test]
-fn a_query_that_a_report_prints_gives_the_reports_figures() {
-    let printed = analyze(&["caches", "--print-sql"], Path::new(""));
-    let printed = String::from_utf8(printed.stdout).unwrap();
-    let trace = cache_trace();
-    let by_query = trace.json(&["sql", printed.split("\n\n").next().unwrap()]);
-    assert_eq!(by_query["rows"], trace.json(&["caches"])["rows"]);
 }
 
 #[test]

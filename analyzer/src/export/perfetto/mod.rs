@@ -39,10 +39,10 @@ use super::{
     counters::{Counters, Reading},
     events::{Event, Source, StillOpen},
     fields::link_key,
-    lanes::{Lanes, Span},
+    lanes::{self, Lanes, Span},
     protobuf::Message,
 };
-use crate::{Result, device::is_device_work, scan::Order, summary::nesting::nests};
+use crate::{Result, device::is_device_work, scan::Order};
 
 /// All packets are of one sequence.
 const SEQUENCE: u64 = 1;
@@ -196,7 +196,7 @@ impl Writing<'_, '_> {
             start: record.start,
             end: record.end(),
             depth: record.depth,
-            nests: nests(record.kind.0),
+            nests: lanes::nests(record.kind),
         };
         let lane = self.place(trace, record.track, span, (start, message))?;
         let line = self.line(Line::Lane { trace, track: record.track, lane })?;

@@ -8,7 +8,7 @@ use crate::{
     cli::Common,
     output::{Cell, Column, Document, Table, count},
     query::Database,
-    tables::{Scope, TABLES},
+    tables::TABLES,
 };
 
 /// Rows that people get unasked.
@@ -78,7 +78,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document)> {
     };
     let context = Context::open(common)?;
     Database::try_out(&query)?;
-    let answer = Database::load(&context, &[&query], &Scope::ALL)?.ask(&query)?;
+    let answer = Database::load(&context, &[&query])?.ask(&query)?;
     // Rows that will not be shown need not become cells, unless they are sorted first.
     let limit = context.common.limit(USUAL_ROWS).filter(|_| context.common.sort.is_none());
     let shown = limit.unwrap_or(usize::MAX).min(answer.rows());

@@ -1,27 +1,16 @@
 //! The weights of a model as a tree: parts of a path are separated by dots or
 //! slashes. Siblings that are numbers, such as `blocks.0` to `blocks.31`, are
-//! one row.
+//! one row. The paths are held.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Asking, host::is_host, text};
+use super::{View, is_host, text};
 use crate::{
     Result,
+    events::{Event, Key},
     output::{Cell, Column, Table},
-    report::spans::percent,
+    report::{spans::percent, vocabulary::view::Held},
 };
-
-pub(super) const WEIGHTS: &str = "\
-SELECT r.trace, f.path, f.bytes, f.dtype, f.device
-FROM records r
-JOIN (SELECT record,
-        MAX(CASE WHEN key = 'path' THEN text END) AS path,
-        MAX(CASE WHEN key = 'bytes' THEN number END) AS bytes,
-        MAX(CASE WHEN key = 'dtype' THEN text END) AS dtype,
-        MAX(CASE WHEN key = 'device' THEN COALESCE(text, CAST(TRY_CAST(number AS BIGINT) AS VARCHAR)) END) AS device
-      FROM fields GROUP BY record) f ON f.record = r.record
-WHERE r.name = 'memory.weights'
-ORDER BY f.path";
 
 /// Siblings with numbers for names are one row from so many on.
 const MANY: usize = 3;
@@ -92,41 +81,65 @@ impl Node {
     }
 }
 
-/// The tree, and the bytes on the host by trace.
-pub(super) fn table(asking: &Asking<'_>) -> Result<(Option<Table>, HashMap<String, f64>)> {
-    let answer = asking.ask(WEIGHTS)?;
-    let (traces, paths) = (answer.texts("trace")?, answer.texts("path")?);
-    let (dtypes, devices) = (answer.texts("dtype")?, answer.texts("device")?);
-    let bytes = answer.numbers("bytes")?;
-    let mut trees: BTreeMap<&str, Node> = BTreeMap::new();
-    let mut on_host: HashMap<String, f64> = HashMap::new();
-    for at in 0..answer.rows() {
-        let trace = traces[at].unwrap_or_default();
-        let path: Vec<&str> = paths[at]
-            .unwrap_or("(no path)")
-            .split(['.', '/'])
-            .filter(|it| !it.is_empty())
-            .collect();
-        let bytes = bytes[at].unwrap_or(0.0);
-        trees.entry(trace).or_default().add(&path, bytes, dtypes[at].unwrap_or_default());
-        if is_host(devices[at]) {
-            *on_host.entry(trace.to_owned()).or_default() += bytes;
+pub(super) struct Weights<'a> {
+    view: &'a View<'a>,
+    path: Key,
+    bytes: Key,
+    dtype: Key,
+    device: Key,
+    /// By trace: all of them, and the bytes of those on the host.
+    trees: BTreeMap<usize, (Node, f64)>,
+    held: Held<'a>,
+}
+
+impl<'a> Weights<'a> {
+    pub(super) fn new(view: &'a View<'a>) -> Self {
+        let keys = ["path", "bytes", "dtype", "device"];
+        let [path, bytes, dtype, device] = Key::all(&view.context.traces, keys);
+        let held = view.held("weights");
+        Self { view, path, bytes, dtype, device, trees: BTreeMap::new(), held }
+    }
+
+    pub(super) fn event(&mut self, event: &Event<'_>) -> Result<()> {
+        if !event.has_fields() {
+            return Ok(());
         }
+        let path = event.text(self.path).unwrap_or("(no path)".into());
+        let parts: Vec<&str> = path.split(['.', '/']).filter(|it| !it.is_empty()).collect();
+        let bytes = event.number(self.bytes).unwrap_or(0.0);
+        let dtype = event.text(self.dtype).unwrap_or_default();
+        self.held.take(path.len() + dtype.len() + parts.len() * size_of::<Node>())?;
+        let (tree, on_host) = self.trees.entry(event.trace).or_default();
+        tree.add(&parts, bytes, &dtype);
+        if is_host(event.label(self.device).as_deref()) {
+            *on_host += bytes;
+        }
+        Ok(())
     }
-    let columns = vec![
-        Column::new("part", "part"),
-        asking.trace_column(),
-        Column::hidden("depth", "depth"),
-        Column::new("bytes", "bytes"),
-        Column::new("bytes_percent", "%"),
-        Column::new("tensors", "tensors"),
-        Column::new("dtypes", "types"),
-    ];
-    let mut table = Table::new("weights", "Weights", columns);
-    for (trace, mut tree) in trees {
-        tree.collapse();
-        let whole = tree.bytes;
-        tree.rows("all", trace, 0, whole, &mut table);
+
+    /// Bytes of those of a trace that are on the host.
+    pub(super) fn on_host(&self, trace: usize) -> f64 {
+        self.trees.get(&trace).map_or(0.0, |(_, on_host)| *on_host)
     }
-    Ok(((!table.rows.is_empty()).then_some(table), on_host))
+
+    pub(super) fn table(self) -> Option<Table> {
+        let columns = vec![
+            Column::new("part", "part"),
+            self.view.trace_column(),
+            Column::hidden("depth", "depth"),
+            Column::new("bytes", "bytes"),
+            Column::new("bytes_percent", "%"),
+            Column::new("tensors", "tensors"),
+            Column::new("dtypes", "types"),
+        ];
+        let mut table = Table::new("weights", "Weights", columns);
+        let mut trees: Vec<_> = self.trees.into_iter().collect();
+        trees.sort_by_key(|(trace, _)| self.view.label(*trace));
+        for (trace, (mut tree, _)) in trees {
+            tree.collapse();
+            let whole = tree.bytes;
+            tree.rows("all", self.view.label(trace), 0, whole, &mut table);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
 }
