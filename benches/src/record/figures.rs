@@ -42,6 +42,8 @@ pub(crate) struct Figures {
     pub(crate) plugin_span_over_floor: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plugin_handle_over_floor: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plugin_lost: Option<u64>,
 
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_ns: Option<f64>,
@@ -60,6 +62,8 @@ pub(crate) struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes_per_varied_span: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) varied_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) off_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) empty_loop_ns: Option<f64>,
@@ -77,6 +81,7 @@ pub(crate) struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst_span_ns: Option<f64>,
     /// Spans lost in these runs; a lost span is a short one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst_span_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst_unrecorded_ns: Option<f64>,
@@ -120,6 +125,7 @@ impl Figures {
             handle_over_floor: None,
             plugin_span_over_floor: None,
             plugin_handle_over_floor: None,
+            plugin_lost: None,
             cpu_ns: None,
             cpu_over_floor: None,
             cpu_lost: None,
@@ -128,6 +134,7 @@ impl Figures {
             sustained_s: None,
             bytes_per_span: None,
             bytes_per_varied_span: None,
+            varied_lost: None,
             off_ns: None,
             empty_loop_ns: None,
             memory_mib: None,
@@ -164,12 +171,18 @@ impl Figures {
 
     /// What the figures take for granted and this run did not keep.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let lost = [("span_lost", self.span_lost), ("cpu_lost", self.cpu_lost)];
+        let lost = [
+            ("span_lost", self.span_lost),
+            ("plugin_lost", self.plugin_lost),
+            ("cpu_lost", self.cpu_lost),
+            ("varied_lost", self.varied_lost),
+            ("worst_span_lost", self.worst_span_lost),
+        ];
         lost.into_iter()
             .filter_map(|(key, lost)| lost.filter(|&lost| lost > 0).map(|lost| (key, lost)))
             .map(|(key, lost)| {
                 format!(
-                    "{key} is {lost}: losing is cheaper than storing, so the times beside it \
+                    "{key} is {lost}: losing is cheaper than storing, so the figures beside it \
                      say nothing; run again on a quieter machine"
                 )
             })

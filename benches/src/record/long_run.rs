@@ -58,6 +58,14 @@ pub(crate) fn measure(subject: &dyn Subject, spans: u64, dir: &Path) -> Result<L
     })
 }
 
+#[derive(Deserialize, Serialize)]
+pub(crate) struct VariedBytes {
+    /// `None` if the subject leaves no file.
+    pub(crate) bytes_per_span: Option<f64>,
+    /// Of which there are no bytes; `None` if the subject keeps no account.
+    pub(crate) lost: Option<u64>,
+}
+
 /// Bytes a span where durations vary as in real loops: each span holds work of
 /// 0.1 to 10 us, spread evenly over the orders of magnitude. Empty spans are
 /// all alike and compress better than anybody's own.
@@ -65,7 +73,7 @@ pub(crate) fn measure_varied_bytes(
     subject: &dyn Subject,
     spans: u64,
     dir: &Path,
-) -> Result<Option<f64>> {
+) -> Result<VariedBytes> {
     let rate = TickRate::measure();
     let session = subject.start(dir)?;
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -92,5 +100,9 @@ pub(crate) fn measure_varied_bytes(
     }
     let outcome = session.finish()?;
     let spans = spans / u64::from(NEST) * u64::from(NEST);
-    Ok(outcome.file_bytes.map(|bytes| bytes as f64 / spans as f64))
+    let missing = outcome.kept.map(|kept| spans.saturating_sub(kept));
+    Ok(VariedBytes {
+        bytes_per_span: outcome.file_bytes.map(|bytes| bytes as f64 / spans as f64),
+        lost: missing.max(outcome.lost),
+    })
 }

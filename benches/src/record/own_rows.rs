@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 
 use super::figures::rounded;
-use super::long_run::LongRun;
+use super::long_run::{LongRun, VariedBytes};
 use super::plan::{Run, progress, thread_counts};
 use super::stalls::{Disturbance, Longest};
 use super::subject::Subject;
@@ -99,8 +99,9 @@ fn varied_bytes(run: &mut Run<'_>) -> Result<()> {
         run.figures.omit("bytes_per_varied_span", "left out of quick runs");
         return Ok(());
     };
-    let bytes: Option<f64> = run.ask(subjects::RINGSCOPE, Measure::VariedBytes { spans })?;
-    run.figures.bytes_per_varied_span = bytes.map(rounded);
+    let varied: VariedBytes = run.ask(subjects::RINGSCOPE, Measure::VariedBytes { spans })?;
+    run.figures.bytes_per_varied_span = varied.bytes_per_span.map(rounded);
+    run.figures.varied_lost = Some(varied.lost.context("ringscope did not say what it stored")?);
     Ok(())
 }
 
@@ -181,8 +182,10 @@ fn plugin(run: &mut Run<'_>) -> Result<()> {
     let floor = median(&pool.floor).context("no samples")?;
     let over = |samples: &[f64]| median(samples).map(|ns| rounded(ns / floor));
     let (span, handle) = (over(&pool.span), over(&pool.handle));
+    let lost = pool.lost().context("the library did not say what it stored")?;
     run.figures.plugin_span_over_floor = span;
     run.figures.plugin_handle_over_floor = handle;
+    run.figures.plugin_lost = Some(lost);
     Ok(())
 }
 
