@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::in_flight::OpenSpan;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES, within};
 use crate::little_endian::round_up;
-use crate::noise::is_noise;
 use crate::parts::{Apart, Parts};
 use crate::planes::{Planes, Words};
 use crate::raw_content::RawContent;
-use crate::{metadata, names};
+use crate::texture::Texture;
+use crate::{metadata, names, runs};
 use zstd::zstd_safe::{CCtx, CParameter, ParamSwitch, compress_bound, get_error_name};
 
 /// Level 1 for tables.
@@ -41,9 +41,14 @@ const TIMES: [CParameter; 5] = [
     CParameter::CompressionLevel(1),
     CParameter::MinMatch(7),
     CParameter::HashLog(9),
-    CParameter::TargetLength(5),
+    CParameter::TargetLength(TIMES_STEP),
     CParameter::LiteralCompressionMode(ParamSwitch::Enable),
 ];
+
+/// Places that are stepped over, in planes of times.
+const TIMES_STEP: u32 = 5;
+/// The next place to look at is behind the end: all there is to a plane is how frequent its bytes are.
+const NO_SEARCH: u32 = 128 << 10;
 
 /// Tables up to this size are stored as they are. A frame of its own would save half of it, for
 /// as much work as a tenth of a whole slot is.
@@ -394,20 +399,35 @@ impl ChunkEncoder {
 
     /// Stores a plane, compressed where that saves anything. Returns its length.
     fn pack(&mut self, plane: &[u8], times: bool) -> Result<usize, Error> {
-        let noise = is_noise(plane);
-        // The low bytes of measured times that are noise repeat nothing either, which those of
-        // numbers that count up do.
-        let mut stored = plane.len();
-        if !(noise && times) {
-            self.code_literals(!noise)?;
-            stored = self.compress(plane)?;
-        }
-        if stored >= plane.len() {
-            stored = plane.len();
-            self.out[self.used..self.used + stored].copy_from_slice(plane);
-        }
+        let stored = match runs::frame(plane, &mut self.out[self.used..]) {
+            Some(stored) => stored,
+            None => self.pack_varied(plane, times)?,
+        };
         self.used += stored;
         Ok(stored)
+    }
+
+    /// Stores a plane of more than a few runs, without taking the place.
+    fn pack_varied(&mut self, plane: &[u8], times: bool) -> Result<usize, Error> {
+        let texture = Texture::of(plane);
+        // The low bytes of measured times that are noise repeat nothing either, which those of
+        // numbers that count up do.
+        if !(times && texture == Texture::Noise) {
+            self.set(CParameter::LiteralCompressionMode(match texture {
+                Texture::Noise => ParamSwitch::Disable,
+                Texture::Scattered | Texture::Smooth => ParamSwitch::Enable,
+            }))?;
+            if times {
+                let step = if texture == Texture::Smooth { TIMES_STEP } else { NO_SEARCH };
+                self.set(CParameter::TargetLength(step))?;
+            }
+            let stored = self.compress(plane)?;
+            if stored < plane.len() {
+                return Ok(stored);
+            }
+        }
+        self.out[self.used..self.used + plane.len()].copy_from_slice(plane);
+        Ok(plane.len())
     }
 
     /// Compresses to where the next byte goes, without taking the place.
@@ -416,19 +436,13 @@ impl ChunkEncoder {
         packed.map_err(|code| compressor(get_error_name(code)))
     }
 
-    /// Whether bytes that repeat nothing are coded by how frequent they are.
-    fn code_literals(&mut self, coded: bool) -> Result<(), Error> {
-        let mode = if coded { ParamSwitch::Enable } else { ParamSwitch::Disable };
-        let set = self.zstd.set_parameter(CParameter::LiteralCompressionMode(mode));
-        set.map_err(|code| compressor(get_error_name(code))).map(|_| ())
+    fn tune(&mut self, parameters: [CParameter; 5]) -> Result<(), Error> {
+        parameters.into_iter().try_for_each(|parameter| self.set(parameter))
     }
 
-    fn tune(&mut self, parameters: [CParameter; 5]) -> Result<(), Error> {
-        for parameter in parameters {
-            let set = self.zstd.set_parameter(parameter);
-            set.map_err(|code| compressor(get_error_name(code)))?;
-        }
-        Ok(())
+    fn set(&mut self, parameter: CParameter) -> Result<(), Error> {
+        let set = self.zstd.set_parameter(parameter);
+        set.map_err(|code| compressor(get_error_name(code))).map(|_| ())
     }
 
     fn finish(&mut self, mut header: ChunkHeader) -> Result<(), Error> {

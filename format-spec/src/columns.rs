@@ -144,8 +144,8 @@ pub(crate) fn profile_of_values(values: &[u64]) -> (u8, u64) {
 /// The duration that the prediction of starts counts with.
 #[inline]
 fn duration(value: u64, kind: u8) -> u64 {
-    let timed = kind.wrapping_sub(1) < 0x3F && (value as i64) >= 0;
-    if timed { value } else { 0 }
+    let timed = kind.wrapping_sub(1) < 0x3F;
+    if timed & (value.cast_signed() >= 0) { value } else { 0 }
 }
 
 #[inline]
@@ -161,19 +161,23 @@ const fn unzigzag(coded: u64) -> u64 {
 /// What is left of the starts after prediction, the first start being the
 /// origin; returns the earliest start and the latest end.
 pub(crate) fn predict_starts(records: &[Record], residuals: &mut Vec<u64>) -> (u64, u64) {
-    residuals.clear();
+    if residuals.capacity() < records.len() {
+        // New memory is zero already, where what a vector grows by has to be written.
+        *residuals = vec![0; records.len()];
+    }
+    residuals.resize(records.len(), 0);
     let (mut first, mut last) = (u64::MAX, 0);
-    let mut before = (records.first().map_or(0, |record| record.start), 0_u8);
-    residuals.extend(records.iter().map(|record| {
-        let duration = duration(record.value, record.kind.0);
-        let end = record.start.wrapping_add(duration);
-        let closes = record.depth < before.1;
-        let residual = if closes { end } else { record.start }.wrapping_sub(before.0);
-        before = (end, record.depth);
-        first = first.min(record.start);
-        last = last.max(if end < record.start { u64::MAX } else { end });
-        zigzag(residual)
-    }));
+    let (mut end_before, mut depth_before) = (records.first().map_or(0, |it| it.start), 0);
+    // A plain loop: what it carries on stays in registers, which a closure would keep in memory.
+    for (residual, &Record { start, value, kind, depth, .. }) in residuals.iter_mut().zip(records) {
+        let duration = duration(value, kind.0);
+        let end = start.wrapping_add(duration);
+        let place = if depth < depth_before { end } else { start };
+        *residual = zigzag(place.wrapping_sub(end_before));
+        (end_before, depth_before) = (end, depth);
+        first = first.min(start);
+        last = last.max(start.saturating_add(duration));
+    }
     (first, last)
 }
 

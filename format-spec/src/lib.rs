@@ -80,7 +80,6 @@ mod long_texts;
 mod losses;
 mod metadata;
 mod names;
-mod noise;
 mod parts;
 mod planes;
 mod raw_content;
@@ -89,8 +88,10 @@ mod reader;
 mod record;
 #[cfg(feature = "repro")]
 pub mod repro;
+mod runs;
 mod slot_sealing;
 mod slots;
+mod texture;
 mod tracks;
 mod twin;
 mod vitals;

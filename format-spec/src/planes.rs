@@ -17,6 +17,9 @@ pub(crate) enum Words {
     Slots(usize),
 }
 
+/// Items of a chunk that is made from a raw slot of the usual size, at most.
+const USUAL_MOST: usize = 16_384;
+
 /// The planes of the words that were split last. It keeps its memory.
 #[derive(Default)]
 pub(crate) struct Planes {
@@ -43,7 +46,9 @@ impl Planes {
         }
         (self.of, self.items) = (Some(of), items.len());
         if self.bytes.len() < 8 * items.len() {
-            self.bytes.resize(8 * items.len(), 0);
+            // New memory is zero already, where what a vector grows by has to be written. At once
+            // as much as a raw slot may need: what is never used of it takes no pages.
+            self.bytes = vec![0; 8 * items.len().max(USUAL_MOST)];
         }
         split(items, at, &mut self.bytes[..8 * items.len()]);
     }
