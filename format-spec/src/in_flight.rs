@@ -30,6 +30,7 @@ const OPEN_SPAN: usize = size_of::<OpenSpan>();
 /// Writes one thread's stack, outermost span first, or with track 0 a set of
 /// asynchronous spans. Spans that do not fit are not listed; `depth` says how
 /// many there are. Allocates nothing.
+#[inline]
 pub fn write_in_flight(
     entry: &mut [u8],
     edition: u64,
@@ -38,14 +39,32 @@ pub fn write_in_flight(
     depth: u32,
     spans: &[OpenSpan],
 ) {
+    write_in_flight_from(entry, edition, tick, track, depth, spans.iter().copied());
+}
+
+/// [`write_in_flight`] for spans that do not lie together as such.
+#[inline]
+pub fn write_in_flight_from(
+    entry: &mut [u8],
+    edition: u64,
+    tick: u64,
+    track: u32,
+    depth: u32,
+    spans: impl ExactSizeIterator<Item = OpenSpan>,
+) {
     let fits = (entry.len() / 2).saturating_sub(TWIN_HEAD + HEAD) / OPEN_SPAN;
-    let listed = &spans[..spans.len().min(fits).min(LISTED_FRAMES)];
-    let mut head = [0_u8; HEAD];
-    head[0..8].copy_from_slice(&tick.to_le_bytes());
-    head[8..12].copy_from_slice(&track.to_le_bytes());
-    head[12..16].copy_from_slice(&depth.to_le_bytes());
-    head[16..20].copy_from_slice(&(listed.len() as u32).to_le_bytes());
-    twin::write_twin_parts(entry, edition, &[&head, bytemuck::cast_slice(listed)]);
+    let listed = spans.len().min(fits).min(LISTED_FRAMES);
+    twin::write_twin_with(entry, edition, HEAD + listed * OPEN_SPAN, |payload| {
+        let Some((head, rest)) = payload.split_first_chunk_mut::<HEAD>() else { return };
+        head[0..8].copy_from_slice(&tick.to_le_bytes());
+        head[8..12].copy_from_slice(&track.to_le_bytes());
+        head[12..16].copy_from_slice(&depth.to_le_bytes());
+        head[16..24].copy_from_slice(&(listed as u64).to_le_bytes());
+        let (places, _) = rest.as_chunks_mut::<OPEN_SPAN>();
+        for (place, span) in places.iter_mut().zip(spans) {
+            *place = bytemuck::cast(span);
+        }
+    });
 }
 
 /// The open spans of one track, or of no track in particular.

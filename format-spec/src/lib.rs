@@ -108,6 +108,7 @@ pub use file_header::{
 };
 pub use in_flight::{
     IN_FLIGHT_STRIDE, InFlight, LISTED_FRAMES, OpenSpan, read_in_flight, write_in_flight,
+    write_in_flight_from,
 };
 pub use limits::*;
 pub use long_texts::{
@@ -126,6 +127,6 @@ pub use slots::{
 };
 pub use tracks::{Track, TrackKind, parse_tracks, push_track};
 pub use twin::{TWIN_HEAD, read_twin, write_twin};
-pub use vitals::{RecordingState, VITALS_PAYLOAD, Vitals};
+pub use vitals::{RecordingState, VITALS_PAYLOAD, Vitals, write_vitals};
 pub use writer::TraceWriter;
 pub use zstd_stream::{zstd_packed, zstd_reader};

@@ -59,6 +59,7 @@ pub(crate) struct BatchHead {
 
 impl BatchHead {
     /// Bytes 4 to 31.
+    #[inline]
     fn body(&self) -> [u8; UNIT - 4] {
         let mut body = [0; UNIT - 4];
         body[0..4].copy_from_slice(&self.ring.to_le_bytes());
@@ -109,6 +110,7 @@ impl<'a> SlotWriter<'a> {
     }
 
     /// How much of the slot is taken, from 0 to 1.
+    #[inline]
     pub fn filled(&self) -> f32 {
         self.written as f32 / self.capacity.max(1) as f32
     }
@@ -145,7 +147,7 @@ impl<'a> SlotWriter<'a> {
         self.push(kind, 0, tick, items, payload.len().div_ceil(UNIT), payload, &[])
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn push(
         &mut self,
@@ -173,15 +175,20 @@ impl<'a> SlotWriter<'a> {
             items,
             kind: kind as u8,
         };
+        let body = head.body();
         let target = &mut self.bytes[at..at + (1 + units) * UNIT];
-        target[4..UNIT].copy_from_slice(&head.body());
-        let payload = &mut target[UNIT..];
+        let (target, payload) = target.split_at_mut(UNIT);
         payload[..first.len()].copy_from_slice(first);
-        payload[first.len()..length].copy_from_slice(second);
-        payload[length..].fill(0);
-        // In one go where it lies: most batches are small, and a call costs more than their bytes.
-        let crc = checksum::append(self.crc_seed, &target[4..UNIT + length]);
+        // Hardly ever is there anything to do here, and either is a call.
+        if !second.is_empty() {
+            payload[first.len()..length].copy_from_slice(second);
+        }
+        if length < payload.len() {
+            payload[length..].fill(0);
+        }
+        let crc = checksum::append_headed(self.crc_seed, &body, &payload[..length]);
         target[0..4].copy_from_slice(&crc.to_le_bytes());
+        target[4..UNIT].copy_from_slice(&body);
         self.written += 1 + units;
         true
     }

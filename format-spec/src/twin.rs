@@ -13,31 +13,34 @@ pub const TWIN_HEAD: usize = 16;
 /// Editions must rise by one from write to write: an edition that skips one
 /// lands on the copy that is the only good one.
 pub fn write_twin(block: &mut [u8], edition: u64, payload: &[u8]) -> bool {
-    write_twin_parts(block, edition, &[payload])
+    write_twin_with(block, edition, payload.len(), |copy| copy.copy_from_slice(payload))
 }
 
-/// [`write_twin`] for a payload that lies in several pieces.
-pub(crate) fn write_twin_parts(block: &mut [u8], edition: u64, parts: &[&[u8]]) -> bool {
-    let half = block.len() / 2;
-    let copy = &mut block[half * (edition % 2) as usize..][..half];
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    if edition == 0 || length > half.saturating_sub(TWIN_HEAD) || half < TWIN_HEAD {
+/// [`write_twin`] for a payload of so many bytes that is made where it will lie.
+// Always inlined: of vitals the compiler knows how long block and payload are, and checks nothing.
+#[inline(always)]
+pub(crate) fn write_twin_with(
+    block: &mut [u8],
+    edition: u64,
+    length: usize,
+    write_payload: impl FnOnce(&mut [u8]),
+) -> bool {
+    let (even, odd) = block.split_at_mut(block.len() / 2);
+    // The odd half of a block with an odd number of bytes has one more than it may use.
+    let half = even.len();
+    let copy = if edition.is_multiple_of(2) { even } else { odd };
+    let Some((head, rest)) = copy[..half].split_first_chunk_mut::<TWIN_HEAD>() else {
         return false;
-    }
-    let mut at = TWIN_HEAD;
-    for part in parts {
-        copy[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    let mut head = [0_u8; TWIN_HEAD];
-    head[0..8].copy_from_slice(&edition.to_le_bytes());
-    head[8..12].copy_from_slice(&(length as u32).to_le_bytes());
-    // What is summed up lies together for a moment: two calls cost more than so few bytes. Whoever
-    // looks now finds a copy whose checksum is wrong, as at any moment before its head is written.
-    copy[4..TWIN_HEAD].copy_from_slice(&head[..12]);
-    let crc = checksum::append(0, &copy[4..at]);
-    head[12..16].copy_from_slice(&crc.to_le_bytes());
-    copy[..TWIN_HEAD].copy_from_slice(&head);
+    };
+    let Some(payload) = rest.get_mut(..length).filter(|_| edition != 0) else { return false };
+    write_payload(payload);
+    let mut summed = [0_u8; TWIN_HEAD - 4];
+    summed[0..8].copy_from_slice(&edition.to_le_bytes());
+    summed[8..12].copy_from_slice(&(length as u32).to_le_bytes());
+    let crc = checksum::append_headed(0, &summed, payload);
+    // Until now the checksum is the one of what was here before, and wrong.
+    head[..12].copy_from_slice(&summed);
+    head[12..].copy_from_slice(&crc.to_le_bytes());
     true
 }
 

@@ -29,7 +29,7 @@ use std::{
 use memmap2::{MmapOptions, MmapRaw};
 use ringscope_format::{
     CHUNK_HEADER_LENGTH, FileHeader, HEADER_LENGTH, OpenSpan, SlotWriter, VITALS_LENGTH,
-    VITALS_OFFSET, Vitals, mark_free, write_in_flight, write_twin,
+    VITALS_OFFSET, Vitals, mark_free, write_in_flight_from, write_vitals,
 };
 
 use crate::{
@@ -177,10 +177,11 @@ impl TraceFile {
     pub(crate) fn write_vitals(&self, edition: u64, vitals: &Vitals) {
         // SAFETY: the vitals are the drain's, and the caller's once the drain is gone.
         let block = unsafe { self.part(VITALS_OFFSET, VITALS_LENGTH) };
-        write_twin(block, edition, &vitals.to_bytes());
+        write_vitals(block, edition, vitals);
     }
 
     /// Drain only: copies a stack into its in-flight entry.
+    #[inline]
     pub(crate) fn write_in_flight(
         &self,
         entry: usize,
@@ -188,7 +189,7 @@ impl TraceFile {
         tick: u64,
         track: u32,
         depth: u32,
-        spans: &[OpenSpan],
+        spans: impl ExactSizeIterator<Item = OpenSpan>,
     ) {
         let layout = &self.header.layout;
         if entry >= layout.in_flight_entries as usize {
@@ -197,7 +198,7 @@ impl TraceFile {
         let stride = layout.in_flight_stride as usize;
         // SAFETY: the in-flight area is the drain's.
         let block = unsafe { self.part(layout.in_flight_offset as usize + entry * stride, stride) };
-        write_in_flight(block, edition, tick, track, depth, spans);
+        write_in_flight_from(block, edition, tick, track, depth, spans);
     }
 
     /// Drain, or whoever comes after it: nothing is open in this file any more.
@@ -285,7 +286,7 @@ impl TraceFile {
         let bytes = header.to_bytes();
         first_page[..bytes.len()].copy_from_slice(&bytes);
         let block = &mut first_page[VITALS_OFFSET..VITALS_OFFSET + VITALS_LENGTH];
-        write_twin(block, edition, &vitals.to_bytes());
+        write_vitals(block, edition, vitals);
 
         let beside = with_suffix(&self.path, ".finishing");
         let copy = || -> io::Result<()> {

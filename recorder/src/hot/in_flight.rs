@@ -172,16 +172,34 @@ impl<const N: usize> InFlight<N> {
         frames: &mut Box<[(u64, u32); N]>,
         spare: &mut Box<[(u64, u32); N]>,
     ) -> Snapshot {
+        match self.copy(frames) {
+            (state, true) => Self::whole(state),
+            (state, false) => self.snapshot_again(state, tries, frames, spare),
+        }
+    }
+
+    fn whole(state: u64) -> Snapshot {
+        let depth = depth_of(state);
+        Snapshot { version: state, is_whole: true, depth, listed: depth.min(N as u32) }
+    }
+
+    /// Goes on after a first try that began in this state and was of no use.
+    #[cold]
+    fn snapshot_again(
+        &self,
+        mut state: u64,
+        tries: u32,
+        frames: &mut Box<[(u64, u32); N]>,
+        spare: &mut Box<[(u64, u32); N]>,
+    ) -> Snapshot {
         // Nothing is listed by the try before the first.
-        let (mut earlier, mut state) = (0, 0);
-        for _ in 0..tries {
+        let mut earlier = 0;
+        for _ in 1..tries {
             std::mem::swap(frames, spare);
             let copied = self.copy(frames);
             (earlier, state) = (state, copied.0);
-            let depth = depth_of(state);
             if copied.1 {
-                let listed = depth.min(N as u32);
-                return Snapshot { version: state, is_whole: true, depth, listed };
+                return Self::whole(state);
             }
         }
         // A span that both tries found in its place, which the later of them found to be in
@@ -197,8 +215,9 @@ impl<const N: usize> InFlight<N> {
     /// Copies the listed frames. Returns the state before, and whether it was the same behind.
     fn copy(&self, frames: &mut [(u64, u32); N]) -> (u64, bool) {
         let before = self.state.load(Acquire);
-        let listed = self.starts.iter().zip(&self.names).take(depth_of(before) as usize);
-        for (copy, (start, name)) in frames.iter_mut().zip(listed) {
+        let listed = (depth_of(before) as usize).min(N);
+        let stack = self.starts[..listed].iter().zip(&self.names[..listed]);
+        for (copy, (start, name)) in frames[..listed].iter_mut().zip(stack) {
             *copy = (start.load(Relaxed), name.load(Relaxed));
         }
         // Acquire, with the Release stores of `enter`: had any frame above been

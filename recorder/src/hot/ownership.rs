@@ -24,15 +24,17 @@ const CLAIMED: u8 = 1;
 const OWNED: u8 = 2;
 const RETIRED: u8 = 3;
 
-/// What the drain may do with a lane now.
+/// What the drain may do with a lane now. Numbered as the states are, so that it takes no work to
+/// tell from them.
+#[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DrainView {
     /// Not the drain's business.
-    Absent,
+    Absent = FREE,
     /// A thread is recording; read its ring.
-    Recording,
+    Recording = OWNED,
     /// The thread has gone; read its ring to the end, then recycle.
-    Retired,
+    Retired = RETIRED,
 }
 
 #[derive(Debug)]

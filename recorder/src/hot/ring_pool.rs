@@ -321,13 +321,15 @@ pub(crate) fn end() {
     pool().has_drain = false;
 }
 
-/// Drain only: adds lanes that `known` does not hold yet.
-pub(crate) fn refresh(known: &mut Vec<&'static Lane>) {
-    if LANES.load(Ordering::Acquire) as usize > known.len() {
-        let pool = pool();
-        let new = &pool.lanes[known.len()..];
-        known.extend_from_slice(new);
-    }
+/// Drain only: how many lanes there are.
+#[inline]
+pub(crate) fn lanes() -> usize {
+    LANES.load(Ordering::Acquire) as usize
+}
+
+/// Drain only: the lanes behind so many that it knows.
+pub(crate) fn lanes_from(known: usize) -> Vec<&'static Lane> {
+    pool().lanes[known..].to_vec()
 }
 
 /// Gives the memory of spare rings back, but for a few.

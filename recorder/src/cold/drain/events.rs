@@ -10,10 +10,15 @@ use crate::cold::shared::{SlowSpan, lock};
 impl Drain {
     /// Step 3. Returns false if there was no room for everything.
     pub(super) fn write_events(&mut self, now: u64) -> bool {
-        let lanes = self.lanes.len();
-        let first = self.first_lane;
-        for index in (0..lanes).map(|turn| (first + turn) % lanes) {
+        let lanes = self.seen.len();
+        let mut next = if self.first_lane < lanes { self.first_lane } else { 0 };
+        for _ in 0..lanes {
+            let index = next;
+            next = if index + 1 < lanes { index + 1 } else { 0 };
             let found = self.seen[index].available;
+            if found == 0 {
+                continue;
+            }
             let stored = self.write_events_of(index, now);
             #[cfg(feature = "exporters")]
             self.feed_exporters(index);
@@ -29,7 +34,7 @@ impl Drain {
     }
 
     fn write_events_of(&mut self, index: usize, now: u64) -> bool {
-        let lane = self.lanes[index];
+        let lane = self.seen[index].lane;
         while self.seen[index].available > 0 {
             let Some(most) = self.prepare_events(index, now) else { return false };
             let seen = &mut self.seen[index];
@@ -40,7 +45,10 @@ impl Drain {
             // The ring holds whole events; only a cut for lack of room can split one.
             let take = whole_events(first, second, slot.writer.room().min(most));
             let (first, second) = split(first, second, take);
-            let slots = count_slots(first) + count_slots(second);
+            let mut slots = count_slots(first);
+            if !second.is_empty() {
+                slots += count_slots(second);
+            }
             let events = take - slots;
             slot.writer.push_events(lane.index, now, events as u32, first, second);
             if !self.shared.config.triggers.is_empty() {
@@ -72,11 +80,9 @@ impl Drain {
     /// its ring was looked at.
     #[cfg(feature = "exporters")]
     fn feed_exporters(&mut self, index: usize) {
-        let (lane, seen) = (self.lanes[index], &self.seen[index]);
-        if seen.view != crate::hot::ownership::DrainView::Absent {
-            let open = &seen.frames[..seen.stack.listed as usize];
-            self.feed.send(&self.shared.handlers, lane.owner(), open);
-        }
+        let seen = &self.seen[index];
+        let open = &seen.frames[..seen.stack.listed as usize];
+        self.feed.send(&self.shared.handlers, seen.lane.owner(), open);
     }
 }
 
@@ -90,6 +96,17 @@ fn split<'a>(
     (&first[..from_first], &second[..(take - from_first).min(second.len())])
 }
 
+#[inline]
 pub(super) fn count_slots(units: &[Record]) -> usize {
+    // Most threads record none for ticks on end, which takes a quarter of the work to see.
+    let (fours, rest) = units.as_chunks::<4>();
+    let either = |kinds: u8, unit: &Record| kinds | unit.kind.0;
+    let kinds = fours.iter().fold(0, |kinds, four| four.iter().fold(kinds, either));
+    let has_slots = rest.iter().fold(kinds, either) >= 0x80;
+    if has_slots { count_slots_one_by_one(units) } else { 0 }
+}
+
+#[inline(never)]
+fn count_slots_one_by_one(units: &[Record]) -> usize {
     units.iter().map(|unit| usize::from(unit.kind.is_slot())).sum()
 }

@@ -7,7 +7,7 @@ use ringscope_format::{BatchKind, Loss, LostCause};
 use super::{Drain, Seen, WIDEST, events::count_slots};
 use crate::{
     atomics::Relaxed,
-    hot::{clock, lane::Lane, ownership::DrainView, ring_pool::UNATTACHED},
+    hot::{clock, ownership::DrainView, ring_pool::UNATTACHED},
 };
 
 /// Entries in one batch; of many threads they may not fit into one slot.
@@ -15,51 +15,65 @@ const LOSSES_AT_ONCE: usize = 256;
 
 impl Drain {
     /// Step 4, first half: what the threads have counted since the last tick.
+    #[inline]
     pub(super) fn count_losses(&mut self, now: u64) {
-        let (from, to) = (self.last_pass, now);
-        let cannot_write = self.shared.cannot_write.load(Ordering::Acquire);
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+        // Nearly never has anyone, and every tick asks.
+        for index in 0..self.seen.len() {
+            let seen = &mut self.seen[index];
             if seen.view == DrainView::Absent {
                 continue;
             }
-            let changes = lane.counts.changes();
-            if std::mem::replace(&mut seen.count_changes, changes) == changes {
-                continue; // nearly always, and every tick asks
-            }
-            // The vitals count the program's events; what the recorder's own
-            // thread loses is in the table of losses alone.
-            let of_the_program = u64::from(!lane.owner().is_recorder);
-            let counts = &lane.counts;
-            for cause in 0..8 {
-                let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
-                let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
-                if events > 0 || slots > 0 {
-                    seen.lost[cause] += events;
-                    seen.lost_slots[cause] += slots;
-                    // A ring that is full because the file cannot be written says so.
-                    let full = cause == LostCause::RingFull as usize;
-                    let why = if full && cannot_write { LostCause::File as usize } else { cause };
-                    self.vitals.lost[why] += events * of_the_program;
-                    self.vitals.lost_slots[why] += slots * of_the_program;
-                    seen.told[why] += events;
-                    let total = seen.told[why];
-                    let what = (seen.track, Loss::LOST, why);
-                    note(&mut self.losses, what, [events, slots, total], (from, to));
-                }
-                let skipped = counts.skipped[cause].load(Relaxed) - seen.skipped[cause];
-                if skipped > 0 {
-                    seen.skipped[cause] += skipped;
-                    self.vitals.skipped[cause] += skipped * of_the_program;
-                    let total = seen.skipped[cause];
-                    let what = (seen.track, Loss::SKIPPED, cause);
-                    note(&mut self.losses, what, [skipped, 0, total], (from, to));
-                }
+            let changes = seen.lane.counts.changes();
+            if std::mem::replace(&mut seen.count_changes, changes) != changes {
+                self.count_losses_of(index, now);
             }
         }
         let changes = UNATTACHED.changes();
-        if std::mem::replace(&mut self.unattached_changes, changes) == changes {
-            return;
+        if std::mem::replace(&mut self.unattached_changes, changes) != changes {
+            self.count_unattached(now);
         }
+    }
+
+    #[cold]
+    fn count_losses_of(&mut self, index: usize, now: u64) {
+        let (from, to) = (self.last_pass, now);
+        let cannot_write = self.shared.cannot_write.load(Ordering::Acquire);
+        let seen = &mut self.seen[index];
+        // The vitals count the program's events; what the recorder's own
+        // thread loses is in the table of losses alone.
+        let of_the_program = u64::from(!seen.lane.owner().is_recorder);
+        let counts = &seen.lane.counts;
+        for cause in 0..8 {
+            let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
+            let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
+            if events > 0 || slots > 0 {
+                seen.lost[cause] += events;
+                seen.lost_slots[cause] += slots;
+                // A ring that is full because the file cannot be written says so.
+                let full = cause == LostCause::RingFull as usize;
+                let why = if full && cannot_write { LostCause::File as usize } else { cause };
+                self.vitals.lost[why] += events * of_the_program;
+                self.vitals.lost_slots[why] += slots * of_the_program;
+                seen.told[why] += events;
+                let total = seen.told[why];
+                let what = (seen.track, Loss::LOST, why);
+                note(&mut self.losses, what, [events, slots, total], (from, to));
+            }
+            let skipped = counts.skipped[cause].load(Relaxed) - seen.skipped[cause];
+            if skipped > 0 {
+                seen.skipped[cause] += skipped;
+                self.vitals.skipped[cause] += skipped * of_the_program;
+                let total = seen.skipped[cause];
+                let what = (seen.track, Loss::SKIPPED, cause);
+                note(&mut self.losses, what, [skipped, 0, total], (from, to));
+            }
+        }
+    }
+
+    /// The same for threads that have no lane.
+    #[cold]
+    fn count_unattached(&mut self, now: u64) {
+        let (from, to) = (self.last_pass, now);
         let (now, zero) = (UNATTACHED.counts(), self.unattached_before);
         let seen = std::mem::replace(&mut self.unattached, now);
         for cause in 0..8 {
@@ -82,11 +96,14 @@ impl Drain {
     }
 
     /// Step 4, second half. Returns false if there was no room; they stay for the next tick.
+    #[inline]
     pub(super) fn write_losses(&mut self, now: u64) -> bool {
-        if self.losses.is_empty() {
-            return true;
-        }
-        for index in 0..self.lanes.len() {
+        self.losses.is_empty() || self.write_new_losses(now)
+    }
+
+    #[cold]
+    fn write_new_losses(&mut self, now: u64) -> bool {
+        for index in 0..self.seen.len() {
             let (view, track) = (self.seen[index].view, self.seen[index].track);
             let concerned = self.losses.iter().any(|loss| loss.track == track);
             if view != DrainView::Absent && concerned && !self.describe_track(index, now, WIDEST) {
@@ -110,7 +127,8 @@ impl Drain {
     /// The file cannot be written and the recording ends, or its process: what is still in the
     /// rings is lost.
     pub(super) fn give_up_the_rest(&mut self) {
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+        for seen in &mut self.seen {
+            let lane = seen.lane;
             if lane.ownership.drain_view() == DrainView::Absent {
                 continue;
             }
@@ -133,8 +151,8 @@ impl Drain {
 }
 
 /// Makes the counts of an older recording the zero of this one.
-pub(super) fn take_counts(lane: &Lane, seen: &mut Seen) {
-    let counts = &lane.counts;
+pub(super) fn take_counts(seen: &mut Seen) {
+    let counts = &seen.lane.counts;
     seen.count_changes = counts.changes();
     for cause in 0..8 {
         seen.lost[cause] = counts.lost[cause].load(Relaxed);

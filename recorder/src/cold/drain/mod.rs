@@ -67,6 +67,7 @@ const SURVIVED_AFTER: Duration = Duration::from_secs(1);
 /// What the drain remembers about a lane.
 #[derive(Debug)]
 struct Seen {
+    lane: &'static Lane,
     /// The sequence number of the slot that last had this lane's track described.
     described_in: u64,
     track: u32,
@@ -82,14 +83,17 @@ struct Seen {
     spare: Box<[(u64, u32); LISTED_FRAMES]>,
     stack: Snapshot,
     in_file: Option<Snapshot>,
+    /// The two differ.
+    has_moved: bool,
     edition: u64,
     view: DrainView,
     available: usize,
 }
 
 impl Seen {
-    fn new() -> Self {
+    fn new(lane: &'static Lane) -> Self {
         Self {
+            lane,
             described_in: 0,
             track: 0,
             count_changes: 0,
@@ -101,6 +105,7 @@ impl Seen {
             spare: Box::new([(0, 0); LISTED_FRAMES]),
             stack: Snapshot { version: 0, is_whole: false, depth: 0, listed: 0 },
             in_file: None,
+            has_moved: false,
             edition: 0,
             view: DrainView::Absent,
             available: 0,
@@ -126,6 +131,15 @@ impl Remains {
     }
 }
 
+/// What the look at the lanes has found, so that steps with nothing to do need no look of their own.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looked {
+    /// At a lane whose track no slot of this file describes.
+    at_new: bool,
+    /// At one whose thread has gone.
+    at_retired: bool,
+}
+
 /// How a pass went.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pass {
@@ -140,8 +154,9 @@ pub(crate) struct Drain {
     file: Arc<TraceFile>,
     slot: Option<OpenSlot>,
     slot_since: u64,
-    lanes: Vec<&'static Lane>,
+    /// Lane by lane.
     seen: Vec<Seen>,
+    looked: Looked,
     /// Whose events are written first, while there is not room for all.
     first_lane: usize,
     names_written: u32,
@@ -170,7 +185,8 @@ pub(crate) struct Drain {
     slow: SlowNames,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
-    spans: Vec<OpenSpan>,
+    /// `sealing` has come to the file that the drain is in.
+    seals_this_file: bool,
     #[cfg(feature = "exporters")]
     feed: crate::handlers::Feed,
 }
@@ -194,8 +210,8 @@ impl Drain {
             file,
             slot: None,
             slot_since: now,
-            lanes: Vec::new(),
             seen: Vec::new(),
+            looked: Looked::default(),
             first_lane: 0,
             names_written: names_in_file,
             queues_described: (0, 0),
@@ -218,12 +234,13 @@ impl Drain {
             slow: SlowNames::default(),
             entries: Vec::new(),
             bytes: Vec::new(),
-            spans: Vec::new(),
+            seals_this_file: false,
             #[cfg(feature = "exporters")]
             feed: Default::default(),
         };
         drain.meet_lanes();
-        for (lane, seen) in drain.lanes.iter().zip(&mut drain.seen) {
+        for seen in &mut drain.seen {
+            let lane = seen.lane;
             let view = lane.ownership.drain_view();
             if view == DrainView::Absent {
                 continue;
@@ -237,7 +254,7 @@ impl Drain {
             if view == DrainView::Retired {
                 lane.ownership.recycle();
             } else {
-                losses::take_counts(lane, seen);
+                losses::take_counts(seen);
             }
         }
         drain.write_vitals(now);
@@ -270,7 +287,9 @@ impl Drain {
                 pass.blocked = false;
             }
             if !pass.blocked {
-                self.note_signal(signal);
+                if let Some(signal) = signal {
+                    self.note_signal(signal);
+                }
                 rendezvous.answer(ticket);
                 if stopping {
                     break;
@@ -285,7 +304,9 @@ impl Drain {
             let (sleep, since) = (pace.after(pass.found), clock::ticks());
             thread::park_timeout(sleep);
             // Much too early to be the end of it, whatever the two clocks differ by.
-            if clock::ticks().saturating_sub(since) < self.shared.ticks(sleep / 2) {
+            if pace.may_be_idle()
+                && clock::ticks().saturating_sub(since) < self.shared.ticks(sleep / 2)
+            {
                 pace.woken();
             }
         }
@@ -295,8 +316,8 @@ impl Drain {
     /// After a pass that left nothing in the rings: the counts are exact, and the
     /// vitals say what the process is dying of. If it is still there a second
     /// later, it has survived, and recording goes on.
-    fn note_signal(&mut self, signal: Option<u8>) {
-        let Some(signal) = signal else { return };
+    #[cold]
+    fn note_signal(&mut self, signal: u8) {
         let now = clock::ticks();
         let since = *self.dying_since.get_or_insert(now);
         if now.saturating_sub(since) < self.shared.ticks(SURVIVED_AFTER) {
@@ -327,7 +348,8 @@ impl Drain {
         }
         // Taken before the rings are looked at: a slot that is closed on request holds all that
         // was recorded before the request.
-        let closing = self.shared.close_slot.swap(false, Ordering::AcqRel);
+        let closing = self.shared.close_slot.load(Ordering::Acquire)
+            && self.shared.close_slot.swap(false, Ordering::AcqRel);
         if closing {
             self.next_pair = 0; // what is taken out of the file has a clock of its own to fit
         }
@@ -354,9 +376,13 @@ impl Drain {
         }
         self.close_slot(now, closing && !blocked);
         self.vitals.drain_ticks += 1;
-        self.vitals.waiting = self.seen.iter().map(|seen| seen.available as u64).sum();
+        // Whatever was found is stored, or there was not room for all of it.
+        let waiting = || self.seen.iter().map(|seen| seen.available as u64).sum();
+        self.vitals.waiting = if stored { 0 } else { waiting() };
         self.write_vitals(now);
-        self.recycle();
+        if self.looked.at_retired {
+            self.recycle();
+        }
         self.last_pass = now;
         Pass { found, blocked }
     }
@@ -364,46 +390,66 @@ impl Drain {
     /// The counter has gone back, as it may when a machine was asleep. What was due at a later
     /// reading would not be for as long as that takes to come again; and the clock has to be
     /// compared now, or what follows has nothing to be placed by.
+    #[cold]
     fn begin_time_anew(&mut self, now: u64) {
         (self.started, self.slot_since, self.next_pair) = (now, now, 0);
         self.dying_since = self.dying_since.map(|_| now);
     }
 
+    #[inline]
     fn meet_lanes(&mut self) {
-        ring_pool::refresh(&mut self.lanes);
-        self.seen.resize_with(self.lanes.len(), Seen::new);
+        if ring_pool::lanes() > self.seen.len() {
+            let new = ring_pool::lanes_from(self.seen.len());
+            self.seen.extend(new.into_iter().map(Seen::new));
+        }
     }
 
     /// Step 1: stacks first, rings second.
     fn look(&mut self) {
-        let mut fullest = 0;
-        self.found = Found::default();
-        let mut rings = 0;
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+        let (mut rings, mut fullest) = (0, 0);
+        let (mut looked, mut found) = (Looked::default(), Found::default());
+        for seen in &mut self.seen {
+            let lane = seen.lane;
             seen.available = 0;
             seen.view = lane.ownership.drain_view();
             if seen.view == DrainView::Absent {
+                seen.has_moved = seen.in_file.is_some();
                 continue;
             }
             rings += 1;
-            seen.track = lane.owner().track;
+            let owner = lane.owner();
+            seen.track = owner.track;
+            looked.at_new |= seen.described_in == 0;
+            looked.at_retired |= seen.view == DrainView::Retired;
             let version = lane.in_flight.version();
-            if !seen.in_file.is_some_and(|known| known.is_whole && known.version == version) {
+            let is_same = |known: Snapshot| known.is_whole && known.version == version;
+            seen.has_moved = !seen.in_file.is_some_and(is_same);
+            if seen.has_moved {
                 let (frames, spare) = (&mut seen.frames, &mut seen.spare);
                 seen.stack = lane.in_flight.snapshot(SNAPSHOT_TRIES, frames, spare);
             }
-            seen.available = lane.consumer().slots();
-            fullest = fullest.max(seen.available as u64);
-            let capacity = lane.consumer().buffer().capacity().max(1);
-            self.found.fill = self.found.fill.max(seen.available as f32 / capacity as f32);
+            let available = lane.consumer().slots();
+            if available == 0 {
+                continue;
+            }
+            seen.available = available;
+            fullest = available.max(fullest);
+            let fill = available as f32 / lane.consumer().buffer().capacity() as f32;
+            if fill > found.fill {
+                found.fill = fill;
+            }
             // The recorder's own readings are no reason to stay awake.
-            if !lane.owner().is_recorder {
-                self.found.units += seen.available;
+            if !owner.is_recorder {
+                found.units += available;
             }
         }
+        (self.looked, self.found) = (looked, found);
         self.look_at_async_spans();
         self.shared.rings.store(rings, Ordering::Relaxed);
-        self.shared.fullest_ring.fetch_max(fullest, Ordering::Relaxed);
+        // Hardly ever: and whoever takes it meanwhile has got more than this.
+        if fullest as u64 > self.shared.fullest_ring.load(Ordering::Relaxed) {
+            self.shared.fullest_ring.fetch_max(fullest as u64, Ordering::Relaxed);
+        }
     }
 
     /// A slot with room for a batch of so many payload units, or `None` while the sealer is behind.
@@ -446,15 +492,24 @@ impl Drain {
             }
             return;
         }
+        if self.seals_this_file && self.file.full_slots() == 0 {
+            return;
+        }
+        self.seal_full_slots();
+    }
+
+    #[cold]
+    fn seal_full_slots(&mut self) {
         let full = self.slot.as_ref().map_or(0.0, |slot| slot.writer.filled());
         // Where the sealer is at it, it needs no help.
-        let went_on = self.sealing.try_lock().map(|mut work| {
-            work.go_on(full, self.shared.ticks_per_second, scheduling::let_others_run)
-        });
+        let Ok(mut work) = self.sealing.try_lock() else { return };
+        self.seals_this_file = Arc::ptr_eq(&work.file, &self.file);
+        let went_on = work.go_on(full, self.shared.ticks_per_second, scheduling::let_others_run);
+        drop(work);
         match went_on {
-            Err(_) | Ok(Ok(false)) => {}
-            Ok(Ok(true)) => self.shared.wake_sealer(),
-            Ok(Err(_)) => self.shared.hurry_sealer(),
+            Ok(false) => {}
+            Ok(true) => self.shared.wake_sealer(),
+            Err(_) => self.shared.hurry_sealer(),
         }
     }
 
@@ -467,14 +522,21 @@ impl Drain {
     }
 
     /// Hands the slot over if somebody asked for it, or if it is old.
+    #[inline]
     fn close_slot(&mut self, now: u64, asked: bool) {
         // A flight recorder's chunks must not span more than a part of its window,
         // or whole windows would age out at once.
-        let window =
-            self.shared.config.keep_last.as_ref().map(|keep| self.shared.ticks(keep.window) / 8);
-        let too_old = window.is_some_and(|most| now.saturating_sub(self.slot_since) > most);
-        let used = self.slot.as_ref().is_some_and(|slot| !slot.writer.is_empty());
-        if (asked || too_old) && used {
+        let too_old = self.shared.config.keep_last.as_ref().is_some_and(|keep| {
+            now.saturating_sub(self.slot_since) > self.shared.ticks(keep.window) / 8
+        });
+        if asked || too_old {
+            self.close_slot_now(asked);
+        }
+    }
+
+    #[cold]
+    fn close_slot_now(&mut self, asked: bool) {
+        if self.slot.as_ref().is_some_and(|slot| !slot.writer.is_empty()) {
             self.hand_over();
         }
         if asked {
@@ -496,8 +558,9 @@ impl Drain {
     }
 
     /// Lanes whose threads have gone and whose rings are empty go back to the pool.
+    #[cold]
     fn recycle(&mut self) {
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
+        for seen in &mut self.seen {
             if seen.view == DrainView::Retired && seen.available == 0 {
                 seen.lost = [0; 8];
                 seen.lost_slots = [0; 8];
@@ -505,7 +568,7 @@ impl Drain {
                 seen.told = [0; 8];
                 seen.described_in = 0;
                 (seen.stack.depth, seen.stack.listed) = (0, 0);
-                lane.ownership.recycle();
+                seen.lane.ownership.recycle();
             }
         }
     }

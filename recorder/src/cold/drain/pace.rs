@@ -11,15 +11,14 @@
 
 use std::time::Duration;
 
-const LONGEST_BUSY: Duration = Duration::from_nanos(LONGEST_BUSY_NS);
-const LONGEST_BUSY_NS: u64 = 1_000_000;
+const LONGEST_BUSY: u64 = 1_000_000;
 pub(super) const EMPTY_ENOUGH: f32 = 0.125;
 const FULL_ENOUGH: f32 = 0.25;
 /// Records and slots that are worth waking up for, in the time of [`LONGEST_BUSY`].
 const WORTHWHILE: u64 = 64;
 /// Ticks with less than that before the drain begins to sleep longer.
 const BUSY_FOR: u32 = 16;
-const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE: u64 = 4_000_000;
 /// Ticks without an event after which it takes the program for idle: half a second.
 const IDLE_AFTER: u32 = BUSY_FOR + 125;
 
@@ -32,12 +31,13 @@ pub(super) struct Found {
     pub(super) fill: f32,
 }
 
-/// The next sleep, worked out from the last ones.
+/// The next sleep, worked out from the last ones. In nanoseconds, up to centuries of them: each tick
+/// works with them, and a `Duration` is two numbers with a carry in between.
 #[derive(Debug)]
 pub(super) struct Pace {
-    shortest: Duration,
-    idle: Duration,
-    tick: Duration,
+    shortest: u64,
+    idle: u64,
+    tick: u64,
     /// Ticks in a row that were hardly worth waking up for, and that found nothing at all.
     quiet_ticks: u32,
     idle_ticks: u32,
@@ -46,7 +46,14 @@ pub(super) struct Pace {
 impl Pace {
     /// For sleeps between these two.
     pub(super) fn new(shortest: Duration, idle: Duration) -> Self {
+        let ns = |sleep: Duration| u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX);
+        let (shortest, idle) = (ns(shortest), ns(idle.max(shortest)));
         Self { shortest, idle, tick: shortest, quiet_ticks: 0, idle_ticks: 0 }
+    }
+
+    /// Whether it takes the program for idle, or is about to: then it matters who wakes the drain.
+    pub(super) fn may_be_idle(&self) -> bool {
+        self.idle_ticks > 0
     }
 
     /// Somebody has woken the drain: there may be events soon.
@@ -57,9 +64,8 @@ impl Pace {
     /// How long to sleep after a tick that found this.
     pub(super) fn after(&mut self, found: Found) -> Duration {
         // Nothing is worthwhile after a sleep of centuries, as some settings ask for.
-        let slept = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
         let worthwhile =
-            LONGEST_BUSY_NS.saturating_mul(found.units as u64) >= slept.saturating_mul(WORTHWHILE);
+            LONGEST_BUSY.saturating_mul(found.units as u64) >= self.tick.saturating_mul(WORTHWHILE);
         let count = |ticks: u32, goes_on| if goes_on { ticks.saturating_add(1) } else { 0 };
         self.quiet_ticks = count(self.quiet_ticks, !worthwhile);
         self.idle_ticks = count(self.idle_ticks, found.units == 0);
@@ -73,8 +79,8 @@ impl Pace {
             (0, _) => (busy * 2).min(LONGEST_BUSY),
             _ => busy,
         };
-        self.tick = next.clamp(self.shortest, self.idle.max(self.shortest));
-        self.tick
+        self.tick = next.clamp(self.shortest, self.idle);
+        Duration::from_nanos(self.tick)
     }
 }
 
@@ -148,10 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn sleeps_may_be_as_long_as_there_are() {
+    fn sleeps_may_last_for_centuries() {
         let mut pace = Pace::new(US, Duration::MAX);
-        assert_eq!(after(&mut pace, 2 * IDLE_AFTER, 0, 0.0), Duration::MAX);
-        assert_eq!(after(&mut pace, 1, 5, 0.0), PAUSE);
+        let centuries = Duration::from_nanos(u64::MAX);
+        assert_eq!(after(&mut pace, 2 * IDLE_AFTER, 0, 0.0), centuries);
+        assert_eq!(after(&mut pace, 1, 5, 0.0), 4_000 * US);
     }
 
     #[test]

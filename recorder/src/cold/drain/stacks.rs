@@ -7,7 +7,6 @@ use ringscope_format::{LISTED_FRAMES, OpenSpan};
 use super::{ASYNC_ENTRIES, Drain, Seen};
 use crate::hot::{
     async_span::{EVER_USED, OPEN},
-    in_flight::Snapshot,
     ownership::DrainView,
     ring_pool::MAX_LANES,
 };
@@ -15,41 +14,29 @@ use crate::hot::{
 impl Drain {
     /// Writes stacks that differ from what the file says.
     pub(super) fn write_stacks(&mut self, now: u64) {
-        for (lane, seen) in self.lanes.iter().zip(&mut self.seen) {
-            let gone = seen.view == DrainView::Absent;
-            if gone {
-                if seen.in_file.take().is_some() {
-                    seen.edition += 1;
-                    self.file.write_in_flight(
-                        lane.index as usize,
-                        seen.edition,
-                        now,
-                        seen.track,
-                        0,
-                        &[],
-                    );
-                }
-                continue;
+        for seen in self.seen.iter_mut().filter(|seen| seen.has_moved) {
+            let is_gone = seen.view == DrainView::Absent;
+            if is_gone {
+                (seen.stack.depth, seen.stack.listed) = (0, 0);
             }
-            let is_same = |known: Snapshot| known.is_whole && known.version == seen.stack.version;
-            if seen.in_file.is_some_and(is_same) {
-                continue;
-            }
-            self.spans.clear();
-            self.spans.extend(stack(seen, seen.track));
+            seen.in_file = (!is_gone).then_some(seen.stack);
             seen.edition += 1;
-            let (entry, track, depth) = (lane.index as usize, seen.track, seen.stack.depth);
-            self.file.write_in_flight(entry, seen.edition, now, track, depth, &self.spans);
-            seen.in_file = Some(seen.stack);
+            let (entry, track, depth) = (seen.lane.index as usize, seen.track, seen.stack.depth);
+            self.file.write_in_flight(entry, seen.edition, now, track, depth, stack(seen));
         }
         self.write_async_spans(now);
     }
 
     /// Part of step 1: what is listed here uses only names that step 2 writes.
+    #[inline]
     pub(super) fn look_at_async_spans(&mut self) {
-        if !EVER_USED.load(Ordering::Relaxed) {
-            return;
+        if EVER_USED.load(Ordering::Relaxed) {
+            self.copy_async_spans();
         }
+    }
+
+    #[inline(never)]
+    fn copy_async_spans(&mut self) {
         // Each place of the table has its entry: a span is in the same one for as long as it is
         // open, and a kill between two writes leaves none in two entries or in neither.
         for (entry, open) in self.async_open.iter_mut().enumerate() {
@@ -64,10 +51,15 @@ impl Drain {
         }
     }
 
+    #[inline]
     fn write_async_spans(&mut self, now: u64) {
-        if !EVER_USED.load(Ordering::Relaxed) {
-            return;
+        if EVER_USED.load(Ordering::Relaxed) {
+            self.write_changed_async_spans(now);
         }
+    }
+
+    #[inline(never)]
+    fn write_changed_async_spans(&mut self, now: u64) {
         for entry in 0..ASYNC_ENTRIES {
             let (open, in_file) = (&self.async_open[entry], &mut self.async_in_file[entry]);
             if open == in_file {
@@ -76,7 +68,8 @@ impl Drain {
             let edition = &mut self.async_editions[entry];
             *edition += 1;
             let depth = open.len() as u32;
-            self.file.write_in_flight(MAX_LANES + entry, *edition, now, 0, depth, open);
+            let spans = open.iter().copied();
+            self.file.write_in_flight(MAX_LANES + entry, *edition, now, 0, depth, spans);
             in_file.clone_from(open);
         }
     }
@@ -84,12 +77,13 @@ impl Drain {
     /// Every span that was open in the last pass, with its depth.
     pub(super) fn open_spans(&self) -> Vec<(OpenSpan, u32)> {
         let recording = self.seen.iter().filter(|seen| seen.view == DrainView::Recording);
-        let stacks = recording.flat_map(|seen| stack(seen, seen.track).zip(0..));
+        let stacks = recording.flat_map(|seen| stack(seen).zip(0..));
         stacks.chain(self.async_in_file.iter().flatten().map(|&span| (span, u32::MAX))).collect()
     }
 }
 
-fn stack(seen: &Seen, track: u32) -> impl Iterator<Item = OpenSpan> {
-    let frames = seen.frames.iter().take(seen.stack.listed as usize);
+fn stack(seen: &Seen) -> impl ExactSizeIterator<Item = OpenSpan> {
+    let track = seen.track;
+    let frames = seen.frames[..seen.stack.listed as usize].iter();
     frames.map(move |&(start, name)| OpenSpan { start, id: 0, name, track })
 }

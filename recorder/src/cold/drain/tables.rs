@@ -23,8 +23,14 @@ const CLOCK_EVERY: Duration = Duration::from_secs(1);
 
 impl Drain {
     /// Step 2. Returns false if there was no room.
+    #[inline]
     pub(super) fn write_names(&mut self, now: u64) -> bool {
         let published = names::published();
+        self.names_written >= published || self.write_names_up_to(published, now)
+    }
+
+    #[cold]
+    fn write_names_up_to(&mut self, published: u32, now: u64) -> bool {
         while self.names_written < published {
             let mut entries = std::mem::take(&mut self.entries);
             names::copy_entries(self.names_written, NAMES_AT_ONCE, &mut entries);
@@ -43,13 +49,19 @@ impl Drain {
 
     /// Step 2 for threads: one that has recorded nothing yet may be inside of a
     /// span, or have begun one that ends elsewhere. Returns false if there was no room.
+    #[inline]
     pub(super) fn write_tracks(&mut self, now: u64) -> bool {
-        let keeps_all = self.shared.config.keep_last.is_none();
-        for index in 0..self.lanes.len() {
+        // A flight recorder overwrites what it has said; of those that may be
+        // stuck in a span it says it again in every chunk.
+        let says_it_again = self.shared.config.keep_last.is_some();
+        !(self.looked.at_new || says_it_again) || self.write_unknown_tracks(says_it_again, now)
+    }
+
+    #[inline(never)]
+    fn write_unknown_tracks(&mut self, say_it_again: bool, now: u64) -> bool {
+        for index in 0..self.seen.len() {
             let seen = &self.seen[index];
-            // A flight recorder overwrites what it has said; of those that may be
-            // stuck in a span it says it again in every chunk.
-            let known = seen.described_in != 0 && (keeps_all || seen.stack.depth == 0);
+            let known = seen.described_in != 0 && !(say_it_again && seen.stack.depth > 0);
             if seen.view != DrainView::Absent && !known && !self.describe_track(index, now, WIDEST)
             {
                 return false;
@@ -58,10 +70,13 @@ impl Drain {
         true
     }
 
+    #[inline]
     pub(super) fn write_clock_pair(&mut self, now: u64) -> bool {
-        if now < self.next_pair {
-            return true;
-        }
+        now < self.next_pair || self.write_due_clock_pair(now)
+    }
+
+    #[cold]
+    fn write_due_clock_pair(&mut self, now: u64) -> bool {
         let pair = clock::pair();
         if !self.write_bytes(BatchKind::ClockPairs, now, 1, bytemuck::bytes_of(&pair)) {
             return false;
@@ -96,7 +111,18 @@ impl Drain {
 
     /// Makes sure that the open slot describes the lane's track and has room for so many
     /// payload units.
+    #[inline]
     pub(super) fn describe_track(&mut self, index: usize, now: u64, units: usize) -> bool {
+        let is_described = self.slot.as_ref().is_some_and(|slot| {
+            slot.writer.room() >= units
+                && self.seen[index].described_in == slot.sequence
+                && self.queues_described == (slot.sequence, queues::count())
+        });
+        is_described || self.describe_track_anew(index, now, units)
+    }
+
+    #[cold]
+    fn describe_track_anew(&mut self, index: usize, now: u64, units: usize) -> bool {
         loop {
             let Some(slot) = self.slot_with_room(units) else { return false };
             let sequence = slot.sequence;
@@ -137,7 +163,7 @@ impl Drain {
     }
 
     fn write_track(&mut self, index: usize, track: u32, now: u64) -> bool {
-        let owner = self.lanes[index].owner();
+        let owner = self.seen[index].lane.owner();
         let kind = if owner.is_recorder { TrackKind::Recorder } else { TrackKind::Thread };
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
