@@ -1,7 +1,7 @@
 //! What every thread was inside of, as of the last drain tick (SPEC 6).
 
 use crate::little_endian::{round_up, u32_at, u64_at};
-use crate::twin::{self, TWIN_HEAD};
+use crate::twin::{self, TWIN_HEAD, TwinCopy};
 use bytemuck::{Pod, Zeroable};
 
 /// A span that has started and not ended.
@@ -54,17 +54,18 @@ pub fn write_in_flight_from(
 ) {
     let fits = (entry.len() / 2).saturating_sub(TWIN_HEAD + HEAD) / OPEN_SPAN;
     let listed = spans.len().min(fits).min(LISTED_FRAMES);
-    twin::write_twin_with(entry, edition, HEAD + listed * OPEN_SPAN, |payload| {
-        let Some((head, rest)) = payload.split_first_chunk_mut::<HEAD>() else { return };
-        head[0..8].copy_from_slice(&tick.to_le_bytes());
-        head[8..12].copy_from_slice(&track.to_le_bytes());
-        head[12..16].copy_from_slice(&depth.to_le_bytes());
-        head[16..24].copy_from_slice(&(listed as u64).to_le_bytes());
-        let (places, _) = rest.as_chunks_mut::<OPEN_SPAN>();
-        for (place, span) in places.iter_mut().zip(spans) {
-            *place = bytemuck::cast(span);
-        }
-    });
+    let length = HEAD + listed * OPEN_SPAN;
+    let Some(copy) = TwinCopy::begin(entry, edition, length) else { return };
+    let Some((head, rest)) = copy.payload.split_first_chunk_mut::<HEAD>() else { return };
+    head[0..8].copy_from_slice(&tick.to_le_bytes());
+    head[8..12].copy_from_slice(&track.to_le_bytes());
+    head[12..16].copy_from_slice(&depth.to_le_bytes());
+    head[16..24].copy_from_slice(&(listed as u64).to_le_bytes());
+    let (places, _) = rest.as_chunks_mut::<OPEN_SPAN>();
+    for (place, span) in places.iter_mut().zip(spans) {
+        *place = bytemuck::cast(span);
+    }
+    copy.end();
 }
 
 /// The open spans of one track, or of no track in particular.

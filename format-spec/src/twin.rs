@@ -13,35 +13,43 @@ pub const TWIN_HEAD: usize = 16;
 /// Editions must rise by one from write to write: an edition that skips one
 /// lands on the copy that is the only good one.
 pub fn write_twin(block: &mut [u8], edition: u64, payload: &[u8]) -> bool {
-    write_twin_with(block, edition, payload.len(), |copy| copy.copy_from_slice(payload))
+    let Some(copy) = TwinCopy::begin(block, edition, payload.len()) else { return false };
+    copy.payload.copy_from_slice(payload);
+    copy.end();
+    true
 }
 
-/// [`write_twin`] for a payload of so many bytes that is made where it will lie.
-// Always inlined: of vitals the compiler knows how long block and payload are, and checks nothing.
-#[inline(always)]
-pub(crate) fn write_twin_with(
-    block: &mut [u8],
+/// The copy of a twin block that is written next: for a payload that is made where it will lie.
+pub(crate) struct TwinCopy<'a> {
     edition: u64,
-    length: usize,
-    write_payload: impl FnOnce(&mut [u8]),
-) -> bool {
-    let (even, odd) = block.split_at_mut(block.len() / 2);
-    // The odd half of a block with an odd number of bytes has one more than it may use.
-    let half = even.len();
-    let copy = if edition.is_multiple_of(2) { even } else { odd };
-    let Some((head, rest)) = copy[..half].split_first_chunk_mut::<TWIN_HEAD>() else {
-        return false;
-    };
-    let Some(payload) = rest.get_mut(..length).filter(|_| edition != 0) else { return false };
-    write_payload(payload);
-    let mut summed = [0_u8; TWIN_HEAD - 4];
-    summed[0..8].copy_from_slice(&edition.to_le_bytes());
-    summed[8..12].copy_from_slice(&(length as u32).to_le_bytes());
-    let crc = checksum::append_headed(0, &summed, payload);
-    // Until now the checksum is the one of what was here before, and wrong.
-    head[..12].copy_from_slice(&summed);
-    head[12..].copy_from_slice(&crc.to_le_bytes());
-    true
+    head: &'a mut [u8; TWIN_HEAD],
+    pub(crate) payload: &'a mut [u8],
+}
+
+// Always inlined: of vitals the compiler knows how long block and payload are, and checks nothing.
+impl<'a> TwinCopy<'a> {
+    /// Where a payload of so many bytes goes, on the terms of [`write_twin`].
+    #[inline(always)]
+    pub(crate) fn begin(block: &'a mut [u8], edition: u64, length: usize) -> Option<Self> {
+        let half = block.len() / 2;
+        let (even, odd) = block.split_at_mut(half);
+        let copy = if edition.is_multiple_of(2) { even } else { &mut odd[..half] };
+        let (head, rest) = copy.split_first_chunk_mut()?;
+        let payload = rest.get_mut(..length).filter(|_| edition != 0)?;
+        Some(Self { edition, head, payload })
+    }
+
+    /// Makes the payload count.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        let mut summed = [0_u8; TWIN_HEAD - 4];
+        summed[0..8].copy_from_slice(&self.edition.to_le_bytes());
+        summed[8..12].copy_from_slice(&(self.payload.len() as u32).to_le_bytes());
+        let crc = checksum::append_headed(0, &summed, self.payload);
+        // Until now the checksum is the one of what was here before, and wrong.
+        self.head[..12].copy_from_slice(&summed);
+        self.head[12..].copy_from_slice(&crc.to_le_bytes());
+    }
 }
 
 /// The newest intact copy: its edition and payload.

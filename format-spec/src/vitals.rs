@@ -1,7 +1,7 @@
 //! What the recorder knows about itself, rewritten at every drain tick (SPEC 5.2).
 
 use crate::little_endian::u64_at;
-use crate::twin;
+use crate::twin::TwinCopy;
 
 /// Bytes of the payload that this version writes.
 pub const VITALS_PAYLOAD: usize = 280;
@@ -162,13 +162,13 @@ impl Vitals {
 
 /// Writes the next edition of the vitals into their twin block. What [`write_twin`](crate::write_twin)
 /// does with [`Vitals::to_bytes`], without the copy in between.
-#[inline]
+#[inline(always)]
 pub fn write_vitals(block: &mut [u8], edition: u64, vitals: &Vitals) -> bool {
-    twin::write_twin_with(block, edition, VITALS_PAYLOAD, |payload| {
-        if let Some(payload) = payload.first_chunk_mut() {
-            vitals.put_into(payload);
-        }
-    })
+    let Some(copy) = TwinCopy::begin(block, edition, VITALS_PAYLOAD) else { return false };
+    let Some(payload) = copy.payload.first_chunk_mut() else { return false };
+    vitals.put_into(payload);
+    copy.end();
+    true
 }
 
 #[cfg(test)]
@@ -215,7 +215,7 @@ mod tests {
         for edition in [6, 7] {
             let (mut made, mut copied) = ([0; 640], [0; 640]);
             assert!(write_vitals(&mut made, edition, &counting()));
-            assert!(twin::write_twin(&mut copied, edition, &counting().to_bytes()));
+            assert!(crate::twin::write_twin(&mut copied, edition, &counting().to_bytes()));
             assert_eq!(made, copied);
         }
     }
