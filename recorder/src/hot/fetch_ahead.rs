@@ -42,6 +42,17 @@ impl FetchAhead {
         self.end.set(records.wrapping_add(capacity));
     }
 
+    /// One was written: as [`step`](Self::step), and it can be at the end but not past it.
+    #[inline(always)]
+    pub(crate) fn step_once(&self) {
+        let mut next = self.next.get().wrapping_add(1);
+        if next == self.end.get() {
+            next = self.first.get();
+        }
+        self.next.set(next);
+        fetch_ahead_of(next);
+    }
+
     /// So many were written: asks for what comes a little later.
     #[inline(always)]
     pub(crate) fn step(&self, records: usize) {
@@ -51,7 +62,7 @@ impl FetchAhead {
         }
         self.next.set(next);
         // Near the end that is past it, which does no harm.
-        fetch(next.wrapping_add(AHEAD));
+        fetch_ahead_of(next);
     }
 
     #[cold]
@@ -61,19 +72,19 @@ impl FetchAhead {
     }
 }
 
-/// Asks for a line, to write to it.
+/// Asks for the line that is [`AHEAD`], to write to it.
 #[inline(always)]
-fn fetch(place: *const Record) {
+fn fetch_ahead_of(place: *const Record) {
     // SAFETY: a hint that neither reads nor writes memory and never faults, whatever the
     // address. Processors without it take it for an instruction that does nothing.
     #[cfg(target_arch = "x86_64")]
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+        core::arch::asm!("prefetchw [{} + {}]", in(reg) place, const AHEAD * size_of::<Record>(), options(nostack, preserves_flags, readonly));
     }
     // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) place, options(nostack, preserves_flags, readonly));
+        core::arch::asm!("prfm pstl1keep, [{}, #{}]", in(reg) place, const AHEAD * size_of::<Record>(), options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = place;
@@ -93,6 +104,11 @@ mod tests {
         for records in [1, 3, 5, 1, 1, 10, 7, 9] {
             ahead.step(records);
             written += records;
+            assert_eq!(at(), written % 10);
+        }
+        for _ in 0..25 {
+            ahead.step_once();
+            written += 1;
             assert_eq!(at(), written % 10);
         }
     }

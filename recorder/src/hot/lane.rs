@@ -162,7 +162,7 @@ impl Lane {
         // reference outlives the call.
         let producer = unsafe { &mut *self.producer.get() };
         match producer.push(record) {
-            Ok(()) => self.ahead.step(1),
+            Ok(()) => self.ahead.step_once(),
             Err(_) => self.lose(LostCause::RingFull, 0),
         }
     }
@@ -327,9 +327,10 @@ fn touch_every_page(producer: &mut Producer<Record>) -> *const Record {
     const PAGE: usize = 4_096 / size_of::<Record>();
     let everything = producer.slots();
     let Ok(mut room) = producer.write_chunk_uninit(everything) else { return ptr::null() };
-    let (first, second) = room.as_mut_slices();
-    for page in first.chunks_mut(PAGE).chain(second.chunks_mut(PAGE)) {
-        page[0].write(Record::default());
+    // In one piece, as long as nothing was pushed.
+    let (first, _) = room.as_mut_slices();
+    for begin in (0..first.len()).step_by(PAGE) {
+        first[begin].write(Record::default());
     }
     // The ring need not begin where a page does, and then ends one page later.
     if let Some(last) = first.last_mut() {

@@ -130,20 +130,57 @@ impl Unattached {
 }
 
 thread_local! {
-    /// This thread's lane, or null. Has no destructor, so that access is one load.
-    static LANE: Cell<*const Lane> = const { Cell::new(ptr::null()) };
+    /// Has no destructor, so that access is one load.
+    static HERE: Here = const { Here::new() };
     /// Events since this thread last asked for a ring in vain.
     static MISSED: Cell<u32> = const { Cell::new(0) };
     /// Gives the lane back when the thread exits.
     static RETIREMENT: Retirement = const { Retirement };
 }
 
+/// What the calling thread has at hand. In one place, since reaching a thread-local may be
+/// a call, and is compiled as one even where it is not.
+pub(crate) struct Here {
+    /// This thread's lane, or null. A thread has no other before or after it.
+    lane: Cell<*const Lane>,
+    /// Which spans of `tracing` it is inside of.
+    #[cfg(feature = "tracing")]
+    pub(crate) tracing: crate::tracing::Thread,
+}
+
+impl Here {
+    const fn new() -> Self {
+        Self {
+            lane: Cell::new(ptr::null()),
+            #[cfg(feature = "tracing")]
+            tracing: crate::tracing::Thread::new(),
+        }
+    }
+
+    /// The thread's lane, if it has one now.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn lane(&self) -> Option<&'static Lane> {
+        // SAFETY: as in `Retirement`.
+        unsafe { self.lane.get().as_ref() }
+    }
+}
+
+/// What the calling thread has at hand.
+#[cfg(feature = "tracing")]
+#[inline(always)]
+pub(crate) fn here() -> &'static Here {
+    // SAFETY: there for as long as the thread, as it has no destructor. The reference is used
+    // by functions that return before that, and is not `Send`.
+    HERE.with(|here| unsafe { &*ptr::from_ref(here) })
+}
+
 struct Retirement;
 
 impl Drop for Retirement {
     fn drop(&mut self) {
-        let lane = LANE.replace(ptr::null());
-        // SAFETY: `LANE` holds null or a pointer made from a `&'static Lane`.
+        let lane = HERE.with(|here| here.lane.replace(ptr::null()));
+        // SAFETY: `lane` holds null or a pointer made from a `&'static Lane`.
         if let Some(lane) = unsafe { lane.as_ref() } {
             lane.retire();
         }
@@ -157,7 +194,7 @@ fn pool() -> MutexGuard<'static, Pool> {
 /// The calling thread's lane; null if it has none yet.
 #[inline(always)]
 pub(crate) fn current() -> *const Lane {
-    LANE.get()
+    HERE.with(|here| here.lane.get())
 }
 
 /// The calling thread's lane, claimed now if it has none. `None`, and the event
@@ -190,7 +227,7 @@ fn why_unattached() -> LostCause {
 /// Like [`attach`], without counting; `is_recorder` marks the recorder's own thread.
 pub(crate) fn attach_as(is_recorder: bool) -> Option<&'static Lane> {
     // SAFETY: as in `Retirement`.
-    if let Some(lane) = unsafe { LANE.get().as_ref() } {
+    if let Some(lane) = unsafe { current().as_ref() } {
         return Some(lane);
     }
     let missed = MISSED.get();
@@ -202,7 +239,7 @@ pub(crate) fn attach_as(is_recorder: bool) -> Option<&'static Lane> {
     RETIREMENT.try_with(|_| ()).ok()?;
     let lane = unless_reentered(|| claim(is_recorder))?;
     MISSED.set(if lane.is_some() { 0 } else { missed.wrapping_add(1) });
-    LANE.set(lane.map_or(ptr::null(), ptr::from_ref));
+    HERE.with(|here| here.lane.set(lane.map_or(ptr::null(), ptr::from_ref)));
     lane
 }
 

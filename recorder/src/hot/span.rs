@@ -81,19 +81,6 @@ impl Span {
         Span::open(thread.lane(), site, name, clock::hardware_ticks)
     }
 
-    /// A span that began, as its parts.
-    #[cfg(feature = "tracing")]
-    #[inline(always)]
-    pub(super) fn begun(
-        lane: &'static Lane,
-        site: &'static CallSite,
-        start: u64,
-        names: u64,
-        place: u32,
-    ) -> Span {
-        Span { lane, site, start, names, place, status: Status::UNKNOWN, not_send: PhantomData }
-    }
-
     #[inline(always)]
     pub(crate) fn inert(site: &'static CallSite) -> Span {
         Span {
@@ -192,7 +179,7 @@ impl Span {
     /// Whether a rule decides at the end, or the lane is not this thread's any
     /// more. One comparison: `names` with the bit set, or with another track.
     #[inline(always)]
-    pub(super) fn needs_closer_look(&self, lane: &Lane) -> bool {
+    fn needs_closer_look(&self, lane: &Lane) -> bool {
         (self.names ^ lane.track_word()) >> LOOK_CLOSER.trailing_zeros() != 0
     }
 }

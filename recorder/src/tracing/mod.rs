@@ -98,4 +98,6 @@ pub use filter::Filter;
 #[cfg(feature = "off")]
 pub use off::{MetricsLayer, Subscriber};
 #[cfg(not(feature = "off"))]
+pub(crate) use thread::Thread;
+#[cfg(not(feature = "off"))]
 pub use {layer::MetricsLayer, subscriber::Subscriber};

@@ -44,11 +44,13 @@ const HAS_LIVES: u32 = u32::MAX - 1;
 const HAS_TASKS: u32 = u32::MAX;
 
 /// What is known of one call site.
+// In this order, so that a site is where its call site is: who enters a span needs both.
+#[repr(C)]
 #[derive(Debug)]
 pub(super) struct Site {
-    pub(super) metadata: &'static Metadata<'static>,
     /// Its keys are those of the fields, in their order, and `level`.
     pub(super) call_site: CallSite,
+    pub(super) metadata: &'static Metadata<'static>,
     /// The name of its level.
     level: u32,
     /// How many of its spans were plain, up to [`PLAIN_ENOUGH`] or
@@ -97,6 +99,12 @@ impl Site {
         if self.plain.load(Relaxed) < HAS_LIVES {
             self.plain.fetch_max(HAS_LIVES, Relaxed);
         }
+    }
+
+    /// Whether spans had lives of their own, and none of them was a task.
+    #[inline(always)]
+    pub(super) fn has_lives_only(&self) -> bool {
+        self.plain.load(Relaxed) == HAS_LIVES
     }
 
     /// That was a task.

@@ -25,8 +25,8 @@ use std::{
     },
 };
 
-use super::{details::Details, sites::Site};
-use crate::hot::call_site::CallSite;
+use super::{details::Details, sites::Site, thread::Around};
+use crate::hot::{call_site::CallSite, slice::slice_tags};
 
 const BLOCK: usize = 1 << 10;
 const BLOCKS: usize = 1 << 12;
@@ -35,20 +35,25 @@ const BLOCKS: usize = 1 << 12;
 const INDEX_BITS: u32 = 24;
 const PLACES: usize = (1 << INDEX_BITS) / BLOCK;
 /// In the id of a slot that nobody has: the next span's, with this bit.
-const FREE: u64 = 1 << 63;
+///
+/// A bit of the index that no slot's has, so that the table has nothing where such an id leads:
+/// who finds a slot finds one that is taken.
+const FREE: u64 = 1 << (INDEX_BITS - 1);
+const _: () = assert!(((1 + BLOCKS) * BLOCK) as u64 <= FREE);
 
-/// How many threads are inside of a span just now, in the low half of its state.
-const INSIDE: u64 = u32::MAX as u64;
+/// How many threads are inside of a span just now, in the low bits of its state. With the flags
+/// in half a word: such constants need no register.
+const INSIDE: u32 = (1 << 24) - 1;
 /// Entered while a thread was inside of it.
-pub(super) const TWICE_AT_ONCE: u64 = 1 << 32;
+pub(super) const TWICE_AT_ONCE: u32 = 1 << 24;
 /// Entered within a span that is not its parent.
-pub(super) const ELSEWHERE: u64 = 1 << 33;
+pub(super) const ELSEWHERE: u32 = 1 << 25;
 /// Entered, and neither recorded nor timed: what the slot has counted is not all.
-pub(super) const UNRECORDED: u64 = 1 << 34;
+pub(super) const UNRECORDED: u32 = 1 << 26;
 /// Another span was entered between its creation and its first enter.
-pub(super) const WAITED: u64 = 1 << 35;
+pub(super) const WAITED: u32 = 1 << 27;
 /// Entered, and timed, but a rule took others to be recorded.
-pub(super) const SAMPLED_OUT: u64 = 1 << 36;
+pub(super) const SAMPLED_OUT: u32 = 1 << 28;
 
 /// In place of the moment of creation, where that was not looked up.
 pub(super) const UNTIMED: u64 = 1;
@@ -70,14 +75,14 @@ pub(super) struct Slot {
     id: AtomicU64,
     site: AtomicPtr<Site>,
     /// Flags, and how many threads are inside.
-    state: AtomicU64,
+    state: AtomicU32,
     /// What is known of `details` without locking them, and whether it is listed; 0 while nobody
     /// has the slot. Apart from `state`: any thread may add details while another enters.
     told: AtomicU32,
     /// Handles that are left; 1 while nobody has the slot.
     references: AtomicU32,
-    /// Number of the span, and in the upper half that of its parent.
-    numbers: AtomicU64,
+    /// Number of the span, as [`slice_tags`].
+    tags: AtomicU64,
     /// When it was created; 0 if nothing was recorded then, [`UNTIMED`] if nobody looked.
     created: AtomicU64,
     /// When it was entered first, once it has been left.
@@ -86,9 +91,12 @@ pub(super) struct Slot {
     busy: AtomicU64,
     /// How often it was left, and in the upper half how often on another track than before.
     stays: AtomicU64,
-    /// The track that was inside last, and in the upper half the one that created it or
-    /// was the first inside; 0 if that is not known yet.
-    tracks: AtomicU64,
+    /// The track that was inside last.
+    track: AtomicU32,
+    /// The one that created it or was the first inside; 0 if that is not known yet.
+    home: AtomicU32,
+    /// Number of its parent, or 0.
+    parent: AtomicU32,
     /// How many spans its thread had entered when it was created.
     turn: AtomicU32,
     /// Where it is among the open spans, if it is listed.
@@ -106,6 +114,19 @@ static SPARE: Mutex<(Vec<&'static Slot>, usize)> = Mutex::new((Vec::new(), 0));
 pub(super) static NOBODY: Slot = Slot::new(0);
 pub(super) static NOBODYS_SITE: CallSite = CallSite::new("", "", "", 0, &[]);
 
+/// What a slot has counted: how often its span was left, and in the upper half how often on
+/// another track than before.
+#[derive(Clone, Copy)]
+pub(super) struct Stays(u64);
+
+impl Stays {
+    /// How often it was left.
+    #[inline(always)]
+    pub(super) fn slices(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 /// What a new span is.
 pub(super) struct Birth {
     pub(super) number: u32,
@@ -120,7 +141,18 @@ pub(super) fn find(id: u64) -> Option<&'static Slot> {
     let block = TABLE[index / BLOCK % PLACES].load(Acquire);
     // SAFETY: null, or made by `Box::leak` in `add_block`.
     let block: &'static [Slot; BLOCK] = unsafe { block.as_ref() }?;
-    Some(&block[index % BLOCK]).filter(|slot| slot.is(id))
+    // Acquire, with the Release in `take`: who sees the id sees the site, also with an id that
+    // was guessed.
+    Some(&block[index % BLOCK]).filter(|slot| slot.id.load(Acquire) == id)
+}
+
+/// The same, and its site.
+#[inline(always)]
+pub(super) fn find_with_site(id: u64) -> Option<(&'static Slot, &'static Site)> {
+    let slot = find(id)?;
+    // SAFETY: the ids of slots that nobody has lead nowhere, so `take` has stored this one, and
+    // before it a site; which is a `&'static Site` ever after.
+    Some((slot, unsafe { &*slot.site.load(Relaxed) }))
 }
 
 impl Slot {
@@ -130,9 +162,11 @@ impl Slot {
         let id = self.id.load(Relaxed) & !FREE;
         self.site.store(ptr::from_ref(site).cast_mut(), Relaxed);
         self.state.store(0, Relaxed);
-        self.numbers.store(u64::from(birth.parent) << 32 | u64::from(birth.number), Relaxed);
+        self.tags.store(slice_tags(birth.number), Relaxed);
+        self.parent.store(birth.parent, Relaxed);
         self.stays.store(0, Relaxed);
-        self.tracks.store(u64::from(birth.track) << 32 | u64::from(birth.track), Relaxed);
+        self.track.store(birth.track, Relaxed);
+        self.home.store(birth.track, Relaxed);
         self.id.store(id, Release);
         id
     }
@@ -191,7 +225,7 @@ impl Slot {
 
     #[inline(always)]
     pub(super) fn number(&self) -> u32 {
-        self.numbers.load(Relaxed) as u32
+        self.tags.load(Relaxed) as u32
     }
 
     #[inline(always)]
@@ -200,15 +234,15 @@ impl Slot {
     }
 
     pub(super) fn parent(&self) -> u32 {
-        (self.numbers.load(Relaxed) >> 32) as u32
+        self.parent.load(Relaxed)
     }
 
     #[inline(always)]
-    pub(super) fn has(&self, flags: u64) -> bool {
+    pub(super) fn has(&self, flags: u32) -> bool {
         self.state.load(Relaxed) & flags != 0
     }
 
-    pub(super) fn mark(&self, flags: u64) {
+    pub(super) fn mark(&self, flags: u32) {
         self.state.store(self.state.load(Relaxed) | flags, Relaxed);
     }
 
@@ -218,44 +252,56 @@ impl Slot {
         self.told.load(Relaxed) & NEWS != 0
     }
 
-    /// A thread enters that is inside of span `around`, or of none. Returns the number of
-    /// this one.
+    /// A thread enters that is inside of another span, or of none. Returns the number of
+    /// this one, as [`slice_tags`].
     #[inline(always)]
-    pub(super) fn come_in(&self, around: u32) -> u32 {
+    pub(super) fn come_in(&self, around: &Around<'_>) -> u64 {
         let mut state = self.state.load(Relaxed);
-        let numbers = self.numbers.load(Relaxed);
         if state & INSIDE != 0 {
             seldom();
             state |= TWICE_AT_ONCE;
         }
-        if around != 0 && around != (numbers >> 32) as u32 {
-            state |= ELSEWHERE;
+        // Spans that are used again are so for good, and need not be asked.
+        if state & ELSEWHERE == 0 {
+            let around = around.number();
+            if around != self.parent() && around != 0 {
+                seldom();
+                state |= ELSEWHERE;
+            }
         }
         self.state.store(state.wrapping_add(1), Relaxed);
-        numbers as u32
+        self.tags.load(Relaxed)
     }
 
-    /// A thread leaves that had entered then and was inside for so long. Returns how often
-    /// it had been left before.
+    /// How often it was left, and how often on another track than before: for [`go_out`](Self::go_out).
     #[inline(always)]
-    pub(super) fn go_out(&self, start: u64, ticks: u64, track: u32) -> u32 {
+    pub(super) fn stays(&self) -> Stays {
+        Stays(self.stays.load(Relaxed))
+    }
+
+    /// A thread leaves that had entered then and was inside for so long.
+    #[inline(always)]
+    pub(super) fn go_out(&self, stays: Stays, start: u64, ticks: u64, track: u32) {
+        self.go_out_where_it_was(stays, start, ticks);
+        if self.track() != track {
+            self.move_to(track);
+        }
+    }
+
+    /// The same on the track that was inside last.
+    #[inline(always)]
+    pub(super) fn go_out_where_it_was(&self, stays: Stays, start: u64, ticks: u64) {
         let state = self.state.load(Relaxed);
         if state & INSIDE != 0 {
             self.state.store(state - 1, Relaxed);
         }
-        let stays = self.stays.load(Relaxed);
-        let mut busy = ticks;
-        if stays as u32 == 0 {
+        if stays.slices() == 0 {
             self.entered.store(start, Relaxed);
+            self.busy.store(ticks, Relaxed);
         } else {
-            busy = busy.wrapping_add(self.busy.load(Relaxed));
+            self.busy.store(self.busy.load(Relaxed).wrapping_add(ticks), Relaxed);
         }
-        self.busy.store(busy, Relaxed);
-        self.stays.store(stays.wrapping_add(1), Relaxed);
-        if self.track() != track {
-            self.move_to(track);
-        }
-        stays as u32
+        self.stays.store(stays.0.wrapping_add(1), Relaxed);
     }
 
     #[cold]
@@ -263,13 +309,14 @@ impl Slot {
         // If there is none yet, it was created before its thread had a track.
         let home = if self.home() == 0 { track } else { self.home() };
         self.stays.fetch_add(u64::from(home == self.home()) << 32, Relaxed);
-        self.tracks.store(u64::from(home) << 32 | u64::from(track), Relaxed);
+        self.home.store(home, Relaxed);
+        self.track.store(track, Relaxed);
     }
 
     /// How often it was left.
     #[inline(always)]
     pub(super) fn slices(&self) -> u32 {
-        self.stays.load(Relaxed) as u32
+        self.stays().slices()
     }
 
     /// How often on another track than the time before.
@@ -286,12 +333,12 @@ impl Slot {
     /// The track that was inside last.
     #[inline(always)]
     pub(super) fn track(&self) -> u32 {
-        self.tracks.load(Relaxed) as u32
+        self.track.load(Relaxed)
     }
 
     /// The track that created it; 0 if that has none.
     pub(super) fn home(&self) -> u32 {
-        (self.tracks.load(Relaxed) >> 32) as u32
+        self.home.load(Relaxed)
     }
 
     /// One handle more.
@@ -388,15 +435,17 @@ impl Slot {
         Self {
             id: AtomicU64::new(FREE | 1 << INDEX_BITS | index as u64),
             site: AtomicPtr::new(ptr::null_mut()),
-            state: AtomicU64::new(0),
+            state: AtomicU32::new(0),
             told: AtomicU32::new(0),
             references: AtomicU32::new(1),
-            numbers: AtomicU64::new(0),
+            tags: AtomicU64::new(0),
             created: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             stays: AtomicU64::new(0),
-            tracks: AtomicU64::new(0),
+            track: AtomicU32::new(0),
+            home: AtomicU32::new(0),
+            parent: AtomicU32::new(0),
             turn: AtomicU32::new(0),
             place: AtomicU32::new(0),
             details: Mutex::new(None),

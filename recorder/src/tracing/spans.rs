@@ -5,8 +5,6 @@
 
 #![allow(unsafe_code)] // the calling thread's lane is a raw pointer
 
-use std::mem::ManuallyDrop;
-
 use ringscope_format::{LinkRole, LostCause};
 use tracing_core::{field::ValueSet, span};
 
@@ -14,14 +12,15 @@ use super::{
     details::{Details, Visitor},
     life,
     sites::{self, Site},
-    slots::{self, Birth, SAMPLED_OUT, Slot, UNRECORDED, UNTIMED, WAITED},
-    thread::{self, Frame, Room, Thread},
+    slots::{self, Birth, SAMPLED_OUT, Slot, Stays, UNRECORDED, UNTIMED, WAITED},
+    thread::{self, Around, Frame},
 };
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, unless_reentered},
     clock,
     lane::Lane,
-    ring_pool::{self, UNATTACHED},
+    ring_pool::{self, Here, UNATTACHED},
+    slice::{Opening, Slice},
     span::Span,
     verdict::Verdict,
 };
@@ -63,9 +62,8 @@ pub(super) fn create(
 /// looked up that its slice will look up again. None in any other than the ordinary case.
 #[inline(always)]
 fn create_plain(site: &'static Site) -> Option<u64> {
-    let thread = thread::current_if_any()?;
-    // SAFETY: null, or a lane, and lanes live for ever.
-    let lane = unsafe { ring_pool::current().as_ref() }?;
+    let here = ring_pool::here();
+    let (thread, lane) = (&here.tracing, here.lane()?);
     if !is_on(site.call_site.state()) {
         return None;
     }
@@ -174,40 +172,19 @@ pub(super) fn follows_from(id: u64, earlier: u64) {
 pub(super) fn enter(id: u64) {
     // First what is the thread's: reaching it may be a call, which whatever is in registers by
     // then would have to survive.
-    let thread = thread::current_if_any();
-    // SAFETY: null, or a lane, and lanes live for ever.
-    let lane = unsafe { ring_pool::current().as_ref() };
-    let (Some(thread), Some(lane)) = (thread, lane) else { return enter_first(id) };
-    let Some(slot) = slots::find(id) else { return };
-    let Some(site) = slot.site() else { return };
+    let here = ring_pool::here();
+    let Some((slot, site)) = slots::find_with_site(id) else { return };
     let site = &site.call_site;
-    if let Some(room) = thread.room()
-        && let Some((span, place)) = Span::prepare(lane, site)
+    if let Some(room) = here.tracing.room()
+        && let Some(lane) = here.lane()
+        && let Some(opening) = Opening::of(lane, site)
     {
-        let frame = frame(thread, &room, id, slot, span);
-        room.enter(frame, |span| span.open_in(place));
+        // SAFETY: `open` writes the slice, to where the room has a place for it.
+        unsafe {
+            room.enter(id, slot, |slice, around| opening.open(slice, || slot.come_in(&around)));
+        }
     } else {
         enter_closer(id, slot, site);
-    }
-}
-
-/// A thread comes in to a span: its frame for that.
-#[inline(always)]
-fn frame(thread: &Thread, room: &Room<'_>, id: u64, slot: &'static Slot, span: Span) -> Frame {
-    let number = slot.come_in(room.around());
-    let turn = thread.turn.get();
-    thread.turn.set(turn.wrapping_add(1));
-    Frame { id, slot, number, turn, span: ManuallyDrop::new(span) }
-}
-
-/// First use of the thread.
-#[cold]
-#[inline(never)]
-fn enter_first(id: u64) {
-    if let Some(slot) = slots::find(id)
-        && let Some(site) = slot.site()
-    {
-        enter_closer(id, slot, &site.call_site);
     }
 }
 
@@ -224,39 +201,74 @@ fn enter_closer(id: u64, slot: &'static Slot, site: &'static CallSite) {
         return;
     };
     thread.make_room();
-    let mut span = Span::enter(site);
+    let span = Span::enter(site);
     // Its life may be told, though this slice is not: rules are asked about each apart. Where
     // spans are told by their one slice, sampling spares them the look at the clock.
-    if !span.is_recording()
+    let is_only_timed = !span.is_recording()
         && slot.created() > UNTIMED
-        && matches!(site.how_it_skips(), Verdict::Sampled)
-    {
-        span = Span::only_timed(site, track_if(true));
-    }
+        && matches!(site.how_it_skips(), Verdict::Sampled);
+    let track = is_only_timed.then(|| track_if(true));
     if let Some(room) = thread.room() {
-        let frame = frame(thread, &room, id, slot, span);
-        room.enter(frame, |_| ());
+        let open = |place: *mut Slice, around: Around<'_>| {
+            let tags = slot.come_in(&around);
+            let slice = match track {
+                Some(track) => Slice::only_timed(site, tags, track),
+                None => Slice::of(span, tags),
+            };
+            // SAFETY: the room has a place for it there.
+            unsafe { place.write(slice) };
+        };
+        // SAFETY: the slice is written.
+        unsafe { room.enter(id, slot, open) };
     }
 }
 
 /// The calling thread leaves a span.
 #[inline(always)]
 pub(super) fn exit(id: u64) {
-    let Some(thread) = thread::current_if_any() else { return };
-    thread.last_left.set(id);
-    thread.pop(id, leave);
+    let here = ring_pool::here();
+    match here.tracing.pop(id) {
+        Some(frame) => leave(frame, here.lane()),
+        None => exit_out_of_turn(here, id),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn exit_out_of_turn(here: &Here, id: u64) {
+    if let Some(frame) = here.tracing.pop_out_of_turn(id) {
+        leave(&frame, here.lane());
+    }
 }
 
 #[inline(always)]
-fn leave(frame: &Frame) {
-    let Frame { id, slot, number, ref span, .. } = *frame;
-    if slot.is(id)
-        && !slot.has_news()
-        && let Some(ticks) = span.end_simple_slice(number)
-    {
-        count_stay(frame, ticks);
-    } else {
+fn leave(frame: &Frame, lane: Option<&'static Lane>) {
+    let Frame { id, slot, ref slice, .. } = *frame;
+    if !slot.is(id) || slot.has_news() {
+        return leave_closer(frame);
+    }
+    // All that decides comes before the clock is looked at: nothing has then to be remembered
+    // for what is called.
+    let stays = slot.stays();
+    if asks(frame, stays) || slot.track() != slice.track() {
+        return leave_and_note(frame);
+    }
+    let count = |ticks| slot.go_out_where_it_was(stays, slice.start(), ticks);
+    if !slice.end_simply(lane, count) {
         leave_closer(frame);
+    }
+}
+
+/// The same, if something of the span's life is to be noted, or it has moved.
+#[inline(never)]
+fn leave_and_note(frame: &Frame) {
+    let Frame { slot, ref slice, .. } = *frame;
+    let stays = slot.stays();
+    let count = |ticks| slot.go_out(stays, slice.start(), ticks, slice.track());
+    if !slice.end_simply(ring_pool::here().lane(), count) {
+        leave_closer(frame);
+    } else if asks(frame, stays) {
+        note_life(frame, stays);
     }
 }
 
@@ -266,17 +278,17 @@ fn leave(frame: &Frame) {
 #[cold]
 #[inline(never)]
 fn leave_closer(frame: &Frame) {
-    let Frame { id, slot, number, ref span, .. } = *frame;
+    let Frame { id, slot, ref slice, .. } = *frame;
     let is_here = slot.is(id); // or closed while it was entered, and its slot perhaps another's
-    if !span.is_recording() {
+    if !slice.is_recording() {
         if is_here {
             leave_unrecorded(frame); // and the next one that is recorded tells what there is
         }
         return;
     }
     let ticks = match is_here && slot.has_news() {
-        false => span.end_slice_with(number, &[], &[]),
-        true => tell(slot, span, number),
+        false => slice.end_with(ring_pool::here().lane(), &[], &[]),
+        true => tell(slot, slice),
     };
     if is_here {
         count_stay(frame, ticks);
@@ -284,29 +296,45 @@ fn leave_closer(frame: &Frame) {
 }
 
 /// The span of this frame is here, and was left after so many ticks.
-#[inline(always)]
 fn count_stay(frame: &Frame, ticks: u64) {
-    let Frame { slot, ref span, .. } = *frame;
-    let left = slot.go_out(span.start(), ticks, span.track());
-    // Most likely there will be no other slice of a span that was entered at once. Those of one
-    // that has had two are as those before, but now and then one asks whether it became a task.
-    let waited = frame.turn != slot.turn();
-    let asks = left & left.wrapping_sub(1) == 0; // 0, 1, 2, 4, 8 and so on
-    if asks && (left == 1 || waited || slot.created() > UNTIMED) {
-        note_life(slot, left, waited);
+    let Frame { slot, ref slice, .. } = *frame;
+    let stays = slot.stays();
+    slot.go_out(stays, slice.start(), ticks, slice.track());
+    if asks(frame, stays) {
+        note_life(frame, stays);
     }
+}
+
+/// Whether the life of a span is to be noted, which had been left so often.
+///
+/// Most likely there will be no other slice of a span that was entered at once. Those of one
+/// that has had two are as those before, but now and then one asks whether it became a task.
+#[inline(always)]
+fn asks(frame: &Frame, stays: Stays) -> bool {
+    let left = stays.slices();
+    left & left.wrapping_sub(1) == 0 // 0, 1, 2, 4, 8 and so on
+        && (left == 1 || waited(frame) || frame.slot.created() > UNTIMED)
+        // There is nothing more to note then, but for the first stay.
+        && (left == 0 || !frame.slot.site().is_some_and(Site::has_lives_only))
+}
+
+/// Whether other spans were entered between the creation of this one and its enter.
+#[inline(always)]
+fn waited(frame: &Frame) -> bool {
+    frame.turn != frame.slot.turn().wrapping_add(1)
 }
 
 /// It lives longer than a slice, or others of its site did. If those were tasks it is one
 /// that waits, and somebody may want to know of it before it ends.
 #[cold]
 #[inline(never)]
-fn note_life(slot: &Slot, left_before: u32, waited: bool) {
+fn note_life(frame: &Frame, before: Stays) {
+    let (slot, waited) = (frame.slot, waited(frame));
     let Some(site) = slot.site() else { return };
-    if left_before == 0 && waited {
+    if before.slices() == 0 && waited {
         slot.mark(WAITED);
     }
-    if left_before > 0 || waited {
+    if before.slices() > 0 || waited {
         site.saw_life();
     }
     if site.has_tasks() {
@@ -315,12 +343,12 @@ fn note_life(slot: &Slot, left_before: u32, waited: bool) {
 }
 
 fn leave_unrecorded(frame: &Frame) {
-    let Frame { slot, ref span, .. } = *frame;
-    match span.start() {
+    let Frame { slot, ref slice, .. } = *frame;
+    match slice.start() {
         0 => {
             slot.mark(UNRECORDED);
             // Where it is, and not nowhere: it has not moved by that.
-            slot.go_out(0, 0, this_track());
+            slot.go_out(slot.stays(), 0, 0, this_track());
         }
         start => {
             slot.mark(SAMPLED_OUT);
@@ -331,10 +359,10 @@ fn leave_unrecorded(frame: &Frame) {
 }
 
 /// A slice that has something to tell.
-fn tell(slot: &Slot, span: &Span, number: u32) -> u64 {
+fn tell(slot: &Slot, slice: &Slice) -> u64 {
     slot.tell_details(|details| {
         let news = details.tell_news();
-        span.end_slice_with(number, news.fields(), news.links())
+        slice.end_with(ring_pool::here().lane(), news.fields(), news.links())
     })
 }
 
@@ -352,10 +380,9 @@ pub(super) fn drop_handle(id: u64) -> bool {
 /// The end of a span.
 #[inline(always)]
 fn close(slot: &'static Slot, id: u64) {
-    if let Some(thread) = thread::current_if_any()
-        && slot.is_plain()
-        && thread.last_left.get() == id
-    {
+    let thread = thread::this();
+    // What a thread has left it has a place for.
+    if slot.is_plain() && thread.last_left.get() == id {
         slot.free(id);
         thread.keep_slot(slot);
     } else {

@@ -4,11 +4,11 @@
 //! Belongs to its thread alone. Nothing that could come back here, such as an
 //! allocator that is itself instrumented, runs while a reference into it is held.
 
-#![allow(unsafe_code)] // a thread-local pointer, and the cell behind it
+#![allow(unsafe_code)] // pointers to frames, and the cells behind a pointer
 
 use std::{
     cell::{Cell, UnsafeCell},
-    mem::{self, ManuallyDrop, MaybeUninit},
+    mem::{self, MaybeUninit},
     ptr, slice,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -16,7 +16,11 @@ use std::{
 use ringscope_format::LostCause;
 
 use super::slots::{self, Slot};
-use crate::hot::{call_site::unless_reentered, ring_pool::UNATTACHED, span::Span};
+use crate::hot::{
+    call_site::unless_reentered,
+    ring_pool::{self, UNATTACHED},
+    slice::Slice,
+};
 
 /// Slots that a thread keeps for its next spans.
 const KEPT_SLOTS: usize = 64;
@@ -32,34 +36,56 @@ static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 pub(super) struct Frame {
     pub(super) id: u64,
     pub(super) slot: &'static Slot,
-    pub(super) number: u32,
-    /// How many spans the thread had entered before.
+    /// How many spans the thread has entered up to and with this one.
     pub(super) turn: u32,
-    pub(super) span: ManuallyDrop<Span>,
+    pub(super) slice: Slice,
 }
 
-/// What belongs to one thread.
-pub(super) struct Thread {
-    /// Memory for frames; those up to and with `innermost` are in use, and the first is nobody's,
-    /// so that there always is an innermost one.
-    frames: UnsafeCell<Box<[MaybeUninit<Frame>]>>,
+impl Frame {
+    const NOBODYS: Frame = Frame {
+        id: 0,
+        slot: &slots::NOBODY,
+        turn: 0,
+        slice: Slice::inert(&slots::NOBODYS_SITE, 0),
+    };
+}
+
+/// What belongs to one thread. What every enter and leave needs is in the thread-local itself,
+/// which is that of the thread's lane: see [`Here`](ring_pool::Here).
+pub(crate) struct Thread {
+    /// Of the frames in `store` those up to and with this one are in use, and the first is
+    /// nobody's, so that there always is an innermost one. Without a store that is [`NOBODY`].
     innermost: Cell<*mut Frame>,
     /// The last frame that there is memory for.
     last: Cell<*mut Frame>,
-    /// The slot that was given back last: most spans are as short as the one before.
-    warm: Cell<Option<&'static Slot>>,
-    kept: UnsafeCell<([Option<&'static Slot>; KEPT_SLOTS], usize)>,
-    /// The next number, and the end of those that this thread may give.
-    numbers: Cell<(u32, u32)>,
+    /// The span that was left last; 0 without a store.
+    pub(super) last_left: Cell<u64>,
     /// How many spans it has entered.
     pub(super) turn: Cell<u32>,
-    /// The span that was left last.
-    pub(super) last_left: Cell<u64>,
+    /// The next number, and the end of those that this thread may give.
+    numbers: Cell<(u32, u32)>,
+    /// The slot that was given back last: most spans are as short as the one before.
+    warm: Cell<Option<&'static Slot>>,
+    /// Null before the first use and after the last.
+    store: Cell<*const Store>,
 }
 
+/// What a thread allocates on its first use.
+struct Store {
+    frames: UnsafeCell<Box<[MaybeUninit<Frame>]>>,
+    kept: UnsafeCell<([Option<&'static Slot>; KEPT_SLOTS], usize)>,
+}
+
+/// The frame of threads that have no store.
+static NOBODY: Shared = Shared(Frame::NOBODYS);
+
+struct Shared(Frame);
+
+// SAFETY: nothing writes to it, since no frame behind it is ever used, and what it points to
+// is static.
+unsafe impl Sync for Shared {}
+
 thread_local! {
-    /// Null before the first use and after the last. Has no destructor, so that access is one load.
-    static THREAD: Cell<*const Thread> = const { Cell::new(ptr::null()) };
     /// Gives everything back when the thread exits.
     static RETIREMENT: Retirement = const { Retirement };
 }
@@ -68,65 +94,67 @@ struct Retirement;
 
 impl Drop for Retirement {
     fn drop(&mut self) {
-        let thread = THREAD.replace(ptr::null());
-        if thread.is_null() {
-            return;
-        }
-        // SAFETY: made by `Box::into_raw` in `begin`, and out of reach from now on.
-        let thread = unsafe { Box::from_raw(thread.cast_mut()) };
+        let thread = this();
         for frame in thread.entered() {
             // Nobody can leave these any more.
-            if frame.span.is_recording() {
+            if frame.slice.is_recording() {
                 UNATTACHED.lose(LostCause::ThreadExit, 0);
             }
         }
+        let store = thread.store.replace(ptr::null());
+        if store.is_null() {
+            return;
+        }
+        let nobody = (&raw const NOBODY.0).cast_mut();
+        thread.innermost.set(nobody);
+        thread.last.set(nobody);
+        thread.last_left.set(0);
+        // SAFETY: made by `Box::into_raw` in `begin`, and out of reach from now on.
+        let store = unsafe { Box::from_raw(store.cast_mut()) };
         let warm = thread.warm.take();
-        let (kept, count) = thread.kept.into_inner();
+        let (kept, count) = store.kept.into_inner();
         let slots = kept[..count].iter().copied().flatten().chain(warm);
         // Not in a forked child, where another thread may have held the lock.
         unless_reentered(|| slots::give_back(slots));
     }
 }
 
-/// What belongs to the calling thread; none while that exits.
+/// What belongs to the calling thread, whether or not that has been used: there is no room
+/// in it before the first use and after the last, and nothing to leave.
+#[inline(always)]
+pub(super) fn this() -> &'static Thread {
+    &ring_pool::here().tracing
+}
+
+/// The same, ready to be used; none while the thread exits.
 #[inline(always)]
 pub(super) fn current() -> Option<&'static Thread> {
-    current_if_any().or_else(begin)
+    let thread = this();
+    (!thread.store.get().is_null() || begin(thread)).then_some(thread)
 }
 
-/// The same; none before the first use, too.
-#[inline(always)]
-pub(super) fn current_if_any() -> Option<&'static Thread> {
-    // SAFETY: null, or a box that lives until this thread's destructors run. The
-    // reference is used by functions that return before that.
-    unsafe { THREAD.get().as_ref() }
-}
-
+/// Whether there is a store now.
 #[cold]
 #[inline(never)]
-fn begin() -> Option<&'static Thread> {
+fn begin(thread: &Thread) -> bool {
     // Fails if the thread is past its destructors: nobody would give anything back then.
-    RETIREMENT.try_with(|_| ()).ok()?;
+    if RETIREMENT.try_with(|_| ()).is_err() {
+        return false;
+    }
     let mut frames = Box::new_uninit_slice(USUAL_FRAMES);
-    let nobody = ManuallyDrop::new(Span::inert(&slots::NOBODYS_SITE));
-    frames[0].write(Frame { id: 0, slot: &slots::NOBODY, number: 0, turn: 0, span: nobody });
+    frames[0].write(Frame::NOBODYS);
     let (first, last) = (frames.as_mut_ptr(), &raw mut frames[USUAL_FRAMES - 1]);
-    let thread = Box::new(Thread {
-        innermost: Cell::new(first.cast()),
-        last: Cell::new(last.cast()),
+    let store = Box::new(Store {
         frames: UnsafeCell::new(frames),
-        warm: Cell::new(None),
         kept: UnsafeCell::new(([None; KEPT_SLOTS], 0)),
-        numbers: Cell::new((0, 0)),
-        turn: Cell::new(0),
-        last_left: Cell::new(0),
     });
     // An instrumented allocator may have come here before us.
-    if THREAD.get().is_null() {
-        THREAD.set(Box::into_raw(thread));
+    if thread.store.get().is_null() {
+        thread.store.set(Box::into_raw(store));
+        thread.innermost.set(first.cast());
+        thread.last.set(last.cast());
     }
-    // SAFETY: as in `current`.
-    unsafe { THREAD.get().as_ref() }
+    true
 }
 
 /// Room for one more frame, for as long as nothing else is entered.
@@ -137,39 +165,76 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// The span that the next one is entered in: its number, or 0.
+    /// Enters a span. When all the rest is done `open` opens its slice, given what is around it.
+    ///
+    /// # Safety
+    ///
+    /// `open` writes the slice.
     #[inline(always)]
-    pub(super) fn around(&self) -> u32 {
-        // SAFETY: as in `top`.
-        unsafe { (*self.around).number }
-    }
-
-    /// Enters a span, which `open` opens when all the rest is done.
-    #[inline(always)]
-    pub(super) fn enter(self, frame: Frame, open: impl FnOnce(&mut Span)) {
-        // SAFETY: not the last, so the next is in `frames` too; and as in `top`.
+    pub(super) unsafe fn enter(
+        self,
+        id: u64,
+        slot: &'static Slot,
+        open: impl FnOnce(*mut Slice, Around<'_>),
+    ) {
+        // SAFETY: not the last, so the next is in `frames` too; and as in `top`. All of its
+        // fields are written.
         unsafe {
             let next = self.around.add(1);
-            next.write(frame);
-            open(&mut (*next).span);
+            (&raw mut (*next).id).write(id);
+            (&raw mut (*next).slot).write(slot);
+            let turn = self.thread.turn.get().wrapping_add(1);
+            self.thread.turn.set(turn);
+            (&raw mut (*next).turn).write(turn);
+            // Before the span is opened, and so not in its time. Nothing looks there meanwhile.
             self.thread.innermost.set(next);
+            open(&raw mut (*next).slice, Around(&(*self.around).slice));
         }
     }
 }
 
+/// What a span is entered in.
+pub(super) struct Around<'a>(&'a Slice);
+
+impl Around<'_> {
+    /// The number of that span, or 0.
+    #[inline(always)]
+    pub(super) fn number(&self) -> u32 {
+        self.0.number()
+    }
+}
+
 impl Thread {
+    pub(crate) const fn new() -> Self {
+        let nobody = (&raw const NOBODY.0).cast_mut();
+        Self {
+            innermost: Cell::new(nobody),
+            last: Cell::new(nobody),
+            last_left: Cell::new(0),
+            turn: Cell::new(0),
+            numbers: Cell::new((0, 0)),
+            warm: Cell::new(None),
+            store: Cell::new(ptr::null()),
+        }
+    }
+
+    fn store(&self) -> Option<&Store> {
+        // SAFETY: null, or made in `begin` and there until `Retirement`, when nothing else runs.
+        unsafe { self.store.get().as_ref() }
+    }
+
     /// The innermost frame, which is nobody's if the thread is inside of no span.
     #[inline(always)]
     fn top(&self) -> &Frame {
-        // SAFETY: points into `frames`, at one that has been written. The owner's alone, and
-        // nothing else runs while the reference lives.
+        // SAFETY: points into `frames`, at one that has been written, or to `NOBODY`. The owner's
+        // alone, and nothing else runs while the reference lives.
         unsafe { &*self.innermost.get() }
     }
 
     /// The innermost span that this thread is inside of: its number, or 0.
     #[inline(always)]
     pub(super) fn innermost(&self) -> u32 {
-        self.top().number
+        self.top().slice.number()
     }
 
     /// The same: its id and slot.
@@ -180,8 +245,9 @@ impl Thread {
 
     /// All spans that this thread is inside of.
     fn entered(&self) -> &[Frame] {
+        let Some(store) = self.store() else { return &[] };
         // SAFETY: as in `top`.
-        let first = unsafe { &*self.frames.get() }.as_ptr().cast::<Frame>();
+        let first = unsafe { &*store.frames.get() }.as_ptr().cast::<Frame>();
         // SAFETY: both point into `frames`, and all between them have been written.
         unsafe {
             let count = self.innermost.get().offset_from_unsigned(first);
@@ -198,11 +264,12 @@ impl Thread {
 
     /// Makes room if there is none.
     pub(super) fn make_room(&self) {
+        let Some(store) = self.store() else { return };
         if self.room().is_some() {
             return;
         }
         // SAFETY: as in `top`.
-        let wanted = unsafe { &*self.frames.get() }.len() * 2;
+        let wanted = unsafe { &*store.frames.get() }.len() * 2;
         let mut larger = Box::new_uninit_slice(wanted);
         if self.room().is_some() {
             return; // the allocator is instrumented, and came here first
@@ -211,7 +278,7 @@ impl Thread {
         // SAFETY: as in `top`; whatever the allocator may have entered it has left. `larger` has
         // room for all that are copied and for as many more.
         let smaller = unsafe {
-            let frames = &mut *self.frames.get();
+            let frames = &mut *store.frames.get();
             ptr::copy_nonoverlapping(frames.as_ptr().cast(), first, frames.len());
             self.innermost.set(first.add(frames.len() - 1));
             self.last.set(first.add(wanted - 1));
@@ -220,37 +287,40 @@ impl Thread {
         drop(smaller);
     }
 
-    /// Leaves a span: takes its innermost frame, which should be the innermost of
-    /// all, and runs `f` on it. Nothing that `f` does comes back here.
+    /// Leaves a span: takes its frame, if that is the innermost of all, as it should be. If
+    /// not, nothing has happened: [`pop_out_of_turn`](Self::pop_out_of_turn).
+    ///
+    /// The frame stays as it is until the next span is entered.
     #[inline(always)]
-    pub(super) fn pop(&self, id: u64, f: impl FnOnce(&Frame)) {
+    pub(super) fn pop(&self, id: u64) -> Option<&Frame> {
         // Read where it is: copied as a whole it would have to wait for the stores of its parts.
-        // What is left out stays as it is until the next push.
         let frame = self.top();
         if frame.id != id {
-            return self.pop_out_of_turn(id, f);
+            return None;
         }
         // SAFETY: no span has the id 0, so this is not the first frame.
         self.innermost.set(unsafe { self.innermost.get().sub(1) });
-        f(frame);
+        self.last_left.set(id);
+        Some(frame)
     }
 
+    /// Leaves a span, wherever its innermost frame is.
     #[cold]
-    #[inline(never)]
-    fn pop_out_of_turn(&self, id: u64, f: impl FnOnce(&Frame)) {
+    pub(super) fn pop_out_of_turn(&self, id: u64) -> Option<Frame> {
+        self.store()?;
+        self.last_left.set(id);
         let entered = self.entered();
-        let Some(at) = entered.iter().rposition(|frame| frame.id == id) else { return };
+        let at = entered.iter().rposition(|frame| frame.id == id)?;
         let above = entered.len() - 1 - at;
         // SAFETY: `at` and the frames above it have been written; those move down by one, and
         // what is read here is not used by them any more.
-        let frame = unsafe {
+        unsafe {
             let place = self.innermost.get().sub(above);
             let frame = place.read();
             ptr::copy(place.add(1), place, above);
             self.innermost.set(self.innermost.get().sub(1));
-            frame
-        };
-        f(&frame);
+            Some(frame)
+        }
     }
 
     /// The slot that was given back last, if it is there.
@@ -266,7 +336,7 @@ impl Thread {
 
     fn take_kept_slot(&self) -> Option<&'static Slot> {
         // SAFETY: as in `top`.
-        let (kept, count) = unsafe { &mut *self.kept.get() };
+        let (kept, count) = unsafe { &mut *self.store()?.kept.get() };
         match count.checked_sub(1) {
             Some(last) => {
                 *count = last;
@@ -296,28 +366,15 @@ impl Thread {
 
     #[inline(never)]
     fn keep_colder_slot(&self, slot: &'static Slot) {
+        let Some(store) = self.store() else { return };
         // SAFETY: as in `top`.
-        let (kept, count) = unsafe { &mut *self.kept.get() };
+        let (kept, count) = unsafe { &mut *store.kept.get() };
         if let Some(place) = kept.get_mut(*count) {
             *place = Some(slot);
             *count += 1;
         } else {
-            self.return_slots(slot);
+            return_slots(store, slot);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn return_slots(&self, slot: &'static Slot) {
-        let mut returned = [None; KEPT_SLOTS / 2];
-        {
-            // SAFETY: as in `top`.
-            let (kept, count) = unsafe { &mut *self.kept.get() };
-            returned.copy_from_slice(&kept[KEPT_SLOTS / 2..]);
-            *count = KEPT_SLOTS / 2;
-        }
-        let returned = returned.into_iter().flatten().chain([slot]);
-        unless_reentered(|| slots::give_back(returned));
     }
 
     /// A number for a new span, never 0.
@@ -343,4 +400,19 @@ impl Thread {
         self.numbers.set((first + 1, first + NUMBERS));
         first
     }
+}
+
+/// Gives back half of what is kept, and one more.
+#[cold]
+#[inline(never)]
+fn return_slots(store: &Store, slot: &'static Slot) {
+    let mut returned = [None; KEPT_SLOTS / 2];
+    {
+        // SAFETY: as in `Thread::top`.
+        let (kept, count) = unsafe { &mut *store.kept.get() };
+        returned.copy_from_slice(&kept[KEPT_SLOTS / 2..]);
+        *count = KEPT_SLOTS / 2;
+    }
+    let returned = returned.into_iter().flatten().chain([slot]);
+    unless_reentered(|| slots::give_back(returned));
 }
