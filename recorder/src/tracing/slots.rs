@@ -499,7 +499,9 @@ mod tests {
         assert_eq!(take_spare(&mut mine), 2);
         let slot = mine[0].unwrap();
         let next = || {
-            let id = slot.id.load(Relaxed) & !FREE;
+            let free = slot.id.load(Relaxed);
+            assert!(find(free).is_none(), "nor does that of a slot that nobody has");
+            let id = free & !FREE;
             assert!(find(id).is_none());
             slot.id.store(id, Relaxed);
             id
