@@ -41,11 +41,7 @@ impl BatchOrder {
             let (id, number) = (u32_at(head, 4), found.len() as u32);
             found.push((at as u32, NONE));
             at = at.saturating_add((1 + u32_at(head, 8) as usize).saturating_mul(UNIT));
-            // The drain goes round: most likely it is this ring again, or the next one.
-            let is_it = |ring: &Ring| ring.id == id;
-            let behind = rings.iter().skip(last_ring).position(is_it).map(|it| last_ring + it);
-            let Some(known) = behind.or_else(|| rings.iter().take(last_ring).position(is_it))
-            else {
+            let Some(known) = find(rings, last_ring, id) else {
                 last_ring = rings.len();
                 rings.push(Ring { id, first: number, last: number });
                 continue;
@@ -67,6 +63,18 @@ impl BatchOrder {
     pub(crate) fn get(&self, number: usize) -> Option<usize> {
         self.order.get(number).map(|&at| at as usize)
     }
+}
+
+/// Where the ring with this id is. The drain goes round: most likely it is that of the last batch
+/// again, or one of the next.
+#[inline]
+fn find(rings: &[Ring], last: usize, id: u32) -> Option<usize> {
+    let is_it = |ring: &Ring| ring.id == id;
+    if rings.get(last).is_some_and(is_it) {
+        return Some(last);
+    }
+    let behind = rings.iter().skip(last).position(is_it).map(|it| last + it);
+    behind.or_else(|| rings.iter().take(last).position(is_it))
 }
 
 #[cfg(test)]

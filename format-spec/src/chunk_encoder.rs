@@ -5,7 +5,7 @@ use crate::chunk::{
     CHUNK_ALIGN, CHUNK_HEADER_LENGTH, ChunkHeader, ChunkKind, SECTION_ENTRY_LENGTH, SectionEntry,
     encoding, section,
 };
-use crate::columns;
+use crate::columns::{self, RECORD_COLUMNS, SLOT_COLUMNS};
 use crate::error::Error;
 use crate::in_flight::OpenSpan;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_ITEMS, MAX_SECTION_BYTES, within};
@@ -13,7 +13,7 @@ use crate::little_endian::round_up;
 use crate::parts::{Apart, Parts};
 use crate::planes::{Planes, Words};
 use crate::raw_content::RawContent;
-use crate::texture::Texture;
+use crate::texture::{Texture, repeats};
 use crate::{metadata, names, runs};
 use zstd::zstd_safe::{CCtx, CParameter, ParamSwitch, compress_bound, get_error_name};
 
@@ -36,7 +36,8 @@ const PLANES: [CParameter; 5] = [
     CParameter::LiteralCompressionMode(ParamSwitch::Enable),
 ];
 /// What repeats in planes of measured times does so by chance, but for the highest ones, where
-/// runs are long. Looking at every sixth place saves a tenth of the time, for 2 to 3 % more bytes.
+/// runs are long, and those of loops that always take as long. Looking at every sixth place of these
+/// saves a tenth of the time, for 2 to 3 % more bytes.
 const TIMES: [CParameter; 5] = [
     CParameter::CompressionLevel(1),
     CParameter::MinMatch(7),
@@ -81,7 +82,7 @@ struct Done {
     /// Of the section that follows these: its planes, and where it begins.
     planes: u32,
     start: usize,
-    /// Tables and planes in all, and how many there will be.
+    /// Tables, planes and pieces that were split, in all, and how many there will be.
     steps: u32,
     planned: u32,
 }
@@ -107,25 +108,40 @@ impl ChunkEncoder {
     /// into a names chunk, which is to be written before this one.
     pub fn data(&mut self, content: &RawContent, open: &[(OpenSpan, u32)]) -> Result<&[u8], Error> {
         self.begin_data(content, open)?;
+        while !self.plan_next(content)? {}
         while self.store_next(content)? {}
         Ok(self.chunk())
     }
 
-    /// The first step of [`data`](Self::data): takes the content apart and plans the chunk.
+    /// Begins with a chunk: its tables, and nothing that takes long.
     pub(crate) fn begin_data(
         &mut self,
         content: &RawContent,
         open: &[(OpenSpan, u32)],
     ) -> Result<(), Error> {
         self.begin();
-        let mut apart = std::mem::take(&mut self.apart);
-        let planned = apart.take(content, open).and_then(|()| self.plan(&apart.parts(content)));
-        self.apart = apart;
-        planned
+        self.apart.begin(content, open)
     }
 
-    /// One of the steps that follow: stores one table or one plane of a column. Returns false
-    /// when the chunk is complete.
+    /// One of the first steps: takes some of the content apart, and plans the chunk when that were
+    /// all. Returns whether it is planned.
+    pub(crate) fn plan_next(&mut self, content: &RawContent) -> Result<bool, Error> {
+        if !self.apart.go_on(content)? {
+            return Ok(false);
+        }
+        let apart = std::mem::take(&mut self.apart);
+        let planned = self.plan(&apart.parts(content));
+        self.apart = apart;
+        planned.map(|()| true)
+    }
+
+    /// How much of the planning is done, from 0 to 1.
+    pub(crate) fn plan_progress(&self, content: &RawContent) -> f32 {
+        self.apart.progress(content)
+    }
+
+    /// One of the steps that follow: stores one table or one plane of a column, or splits some
+    /// words into planes. Returns false when the chunk is complete.
     pub(crate) fn store_next(&mut self, content: &RawContent) -> Result<bool, Error> {
         let apart = std::mem::take(&mut self.apart);
         let stored = self.store_next_of(content.sequence, &apart.parts(content));
@@ -147,8 +163,8 @@ impl ChunkEncoder {
         for (kind, table, items) in parts.tables {
             self.plan_table(kind, items, table);
         }
-        let (planes, base) = columns::profile_of_values(parts.residuals);
-        self.plan_column(section::START, parts.residuals.len(), planes, base);
+        let (planes, base) = parts.residuals.profile();
+        self.plan_column(section::START, parts.residuals.values().len(), planes, base);
         for (units, profile, columns) in parts.units() {
             for column in columns {
                 let (planes, base) = profile.column(*column);
@@ -157,9 +173,23 @@ impl ChunkEncoder {
         }
         let (kind, table, items) = parts.long_texts;
         self.plan_table(kind, items, table);
-        self.done.planned =
-            self.directory.iter().map(|entry| entry.planes.count_ones().max(1)).sum();
+        let stored: u32 = self.directory.iter().map(|it| it.planes.count_ones().max(1)).sum();
+        self.done.planned = stored + self.splits();
         self.reserve()
+    }
+
+    /// In how many steps the words of all planned planes are split: those that several columns
+    /// share once.
+    fn splits(&self) -> u32 {
+        let split = self.directory.iter().filter(|entry| entry.planes != 0);
+        let words = split.map(|entry| (word_of(entry.kind), entry.items));
+        let (mut splits, mut before) = (0, None);
+        for (word, items) in words {
+            if before.replace(word) != Some(word) {
+                splits += Planes::steps(items as usize) as u32;
+            }
+        }
+        splits
     }
 
     fn store_next_of(&mut self, sequence: u64, parts: &Parts<'_>) -> Result<bool, Error> {
@@ -168,38 +198,37 @@ impl ChunkEncoder {
             self.done.steps += 1;
             return Ok(true);
         }
+        let (first_tick, last_tick) = parts.residuals.ticks();
         self.finish(ChunkHeader {
             sequence,
             events: parts.records.len() as u32,
             slots: parts.slots.len() as u32,
-            first_tick: parts.ticks.0,
-            last_tick: parts.ticks.1,
+            first_tick,
+            last_tick,
             origin: parts.records.first().map_or(0, |record| record.start),
             ..self.header(ChunkKind::DATA)
         })?;
         Ok(false)
     }
 
-    /// Stores a table, or one plane.
-    fn store(&mut self, at: usize, parts: &Parts<'_>) -> Result<(), Error> {
-        let kind = self.directory[at].kind;
+    /// Stores a table, or one plane of a column, or does some of the splitting before.
+    fn store(&mut self, at_section: usize, parts: &Parts<'_>) -> Result<(), Error> {
+        let kind = self.directory[at_section].kind;
         let mut tables = parts.tables.iter().chain([&parts.long_texts]);
         if let Some((_, table, _)) = tables.find(|table| table.0 == kind) {
-            return self.store_table(at, table);
+            return self.store_table(at_section, table);
         }
-        let words: fn(usize) -> [Words; 2] = |word| [Words::Records(word), Words::Slots(word)];
-        for (number, (units, _, columns)) in parts.units().into_iter().enumerate() {
+        let word = word_of(kind);
+        for (units, _, columns) in parts.units() {
             if let Some(column) = columns.iter().find(|column| column.section == kind) {
-                let (word, byte) = (column.first_byte / 8, column.first_byte % 8);
+                let (at, byte) = (column.first_byte / 8, column.first_byte % 8);
                 let units: &[[u64; 4]] = bytemuck::cast_slice(units);
                 let times = kind == section::VALUE && columns::are_mostly_timed(parts.records);
-                return self.store_plane(at, byte, times, |planes| {
-                    planes.hold(words(word)[number], units, word);
-                });
+                return self.store_plane(at_section, byte, times, |it| it.hold(word, units, at));
             }
         }
-        let residuals: &[[u64; 1]] = bytemuck::cast_slice(parts.residuals);
-        self.store_plane(at, 0, true, |planes| planes.hold(Words::Residuals, residuals, 0))
+        let residuals: &[[u64; 1]] = bytemuck::cast_slice(parts.residuals.values());
+        self.store_plane(at_section, 0, true, |planes| planes.hold(word, residuals, 0))
     }
 
     /// A names chunk of entries made by [`push_name`](crate::push_name) and
@@ -364,15 +393,19 @@ impl ChunkEncoder {
     }
 
     /// The next plane of a column, which begins at this byte of the words that `hold` has split.
-    /// Their lengths come first, then all of them. `times`: nearly all of the column is measured times.
+    /// Their lengths come first, then all of them. Nothing but splitting is done as long as that
+    /// is not complete. `times`: nearly all of the column is measured times.
     fn store_plane(
         &mut self,
         at: usize,
         first_byte: usize,
         times: bool,
-        hold: impl FnOnce(&mut Planes),
+        hold: impl FnOnce(&mut Planes) -> bool,
     ) -> Result<(), Error> {
         let planes = self.directory[at].planes;
+        if planes != 0 && !hold(&mut self.planes) {
+            return Ok(());
+        }
         if self.done.planes == 0 {
             self.done.start = self.used;
             self.used += 4 * planes.count_ones() as usize;
@@ -380,8 +413,7 @@ impl ChunkEncoder {
         }
         let mut varying = (0..8).filter(|byte| planes & (1 << byte) != 0);
         if let Some(byte) = varying.nth(self.done.planes as usize) {
-            let mut split = std::mem::take(&mut self.planes);
-            hold(&mut split);
+            let split = std::mem::take(&mut self.planes);
             let stored = self.pack(split.plane(first_byte + byte), times);
             self.planes = split;
             let length_at = self.done.start + 4 * self.done.planes as usize;
@@ -418,8 +450,8 @@ impl ChunkEncoder {
                 Texture::Scattered | Texture::Smooth => ParamSwitch::Enable,
             }))?;
             if times {
-                let step = if texture == Texture::Smooth { TIMES_STEP } else { NO_SEARCH };
-                self.set(CParameter::TargetLength(step))?;
+                let search = texture == Texture::Smooth || repeats(plane);
+                self.set(CParameter::TargetLength(if search { TIMES_STEP } else { NO_SEARCH }))?;
             }
             let stored = self.compress(plane)?;
             if stored < plane.len() {
@@ -462,6 +494,15 @@ impl ChunkEncoder {
         self.out[..CHUNK_HEADER_LENGTH].copy_from_slice(&header.to_bytes());
         Ok(())
     }
+}
+
+/// The words that a column's planes are split from.
+fn word_of(kind: u16) -> Words {
+    let of = |columns: &[columns::Column]| {
+        columns.iter().find(|column| column.section == kind).map(|column| column.first_byte / 8)
+    };
+    let records = of(&RECORD_COLUMNS).map(Words::Records);
+    records.or_else(|| of(&SLOT_COLUMNS).map(Words::Slots)).unwrap_or(Words::Residuals)
 }
 
 fn compressor(cause: &str) -> Error {

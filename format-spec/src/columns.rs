@@ -1,5 +1,5 @@
-//! Columns: which bytes of them vary (SPEC 8.2), and starts predicted from the record
-//! before (SPEC 8.3.1). Arithmetic only; compression is `chunk_encoder`'s and `reader`'s.
+//! Columns: which bytes of them vary (SPEC 8.2). Arithmetic only; compression is
+//! `chunk_encoder`'s and `reader`'s.
 
 use crate::chunk::section;
 use crate::record::{Record, UNIT};
@@ -37,38 +37,48 @@ pub(crate) const SLOT_COLUMNS: [Column; 4] = [
 ];
 
 /// Which bytes vary among some units, and what the others are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Profile {
     first: [u8; UNIT],
     /// Bits in which some unit differs from the first.
     varying: [u8; UNIT],
     /// Whether all units are records and none has slots.
     pub(crate) plain: bool,
+    is_begun: bool,
 }
 
 /// Where the last word of a unit has its kind.
 const KIND: u32 = 32;
+const KINDS: u64 = 0xFF << KIND;
 /// Bits of the last word that no record without slots has: a kind of 0x80 or
 /// more, and a number of slots.
 const NOT_PLAIN: u64 = 0x80 << KIND | 0x1F << 56;
 
 impl Profile {
-    pub(crate) fn of(units: &[Record]) -> Profile {
-        let Some(first) = units.first() else {
-            return Profile { plain: true, ..Profile::default() };
-        };
-        let first: [u64; 4] = bytemuck::cast(*first);
+    /// The profile of no units.
+    pub(crate) const fn new() -> Profile {
+        Profile { first: [0; UNIT], varying: [0; UNIT], plain: true, is_begun: false }
+    }
+
+    /// Takes in the next units.
+    pub(crate) fn extend(&mut self, units: &[Record]) {
+        let Some(next) = units.first() else { return };
+        if !self.is_begun {
+            (self.first, self.is_begun) = (bytemuck::cast(*next), true);
+        }
+        let first: [u64; 4] = bytemuck::cast(self.first);
         let mut varying = [0_u64; 4];
         for words in bytemuck::cast_slice::<Record, [u64; 4]>(units) {
             for at in 0..4 {
                 varying[at] |= words[at] ^ first[at];
             }
         }
-        Profile {
-            first: bytemuck::cast(first),
-            varying: bytemuck::cast(varying),
-            plain: are_plain(units),
-        }
+        // All bits that some unit has, and those that all have: most often they tell already.
+        let (some, all) = (first[3] | varying[3], first[3] & !varying[3]);
+        let has_slots = some & NOT_PLAIN != 0;
+        self.plain &= !has_slots && (all & KINDS != 0 || are_plain(units));
+        let known: [u64; 4] = bytemuck::cast(self.varying);
+        self.varying = bytemuck::cast([0, 1, 2, 3].map(|at| known[at] | varying[at]));
     }
 
     /// Bit *k* is set if byte *k* of the column varies; and the column's value
@@ -92,7 +102,7 @@ pub(crate) fn are_plain(units: &[Record]) -> bool {
     for [.., tags] in bytemuck::cast_slice::<Record, [u64; 4]>(units) {
         set |= tags;
         // Borrows from the highest bit if the kind is 0.
-        borrow |= (tags & (0xFF << KIND)).wrapping_sub(1 << KIND);
+        borrow |= (tags & KINDS).wrapping_sub(1 << KIND);
     }
     set & NOT_PLAIN == 0 && borrow >> 63 == 0
 }
@@ -127,79 +137,6 @@ pub(crate) fn misplaced_unit(units: &[Record]) -> Option<usize> {
     None
 }
 
-/// Which bytes of some values vary, and the first value with those zeroed.
-pub(crate) fn profile_of_values(values: &[u64]) -> (u8, u64) {
-    let Some(&first) = values.first() else { return (0, 0) };
-    let varying = values.iter().fold(0, |varying, value| varying | (value ^ first));
-    let (mut planes, mut base) = (0, first);
-    for at in 0..8 {
-        if (varying >> (8 * at)) as u8 != 0 {
-            planes |= 1 << at;
-            base &= !(0xFF << (8 * at));
-        }
-    }
-    (planes, base)
-}
-
-/// The duration that the prediction of starts counts with.
-#[inline]
-fn duration(value: u64, kind: u8) -> u64 {
-    let timed = kind.wrapping_sub(1) < 0x3F;
-    if timed & (value.cast_signed() >= 0) { value } else { 0 }
-}
-
-#[inline]
-const fn zigzag(residual: u64) -> u64 {
-    (residual << 1) ^ ((residual as i64 >> 63) as u64)
-}
-
-#[inline]
-const fn unzigzag(coded: u64) -> u64 {
-    (coded >> 1) ^ (coded & 1).wrapping_neg()
-}
-
-/// What is left of the starts after prediction, the first start being the
-/// origin; returns the earliest start and the latest end.
-pub(crate) fn predict_starts(records: &[Record], residuals: &mut Vec<u64>) -> (u64, u64) {
-    if residuals.capacity() < records.len() {
-        // New memory is zero already, where what a vector grows by has to be written.
-        *residuals = vec![0; records.len()];
-    }
-    residuals.resize(records.len(), 0);
-    let (mut first, mut last) = (u64::MAX, 0);
-    let (mut end_before, mut depth_before) = (records.first().map_or(0, |it| it.start), 0);
-    // A plain loop: what it carries on stays in registers, which a closure would keep in memory.
-    for (residual, &Record { start, value, kind, depth, .. }) in residuals.iter_mut().zip(records) {
-        let duration = duration(value, kind.0);
-        let end = start.wrapping_add(duration);
-        let place = if depth < depth_before { end } else { start };
-        *residual = zigzag(place.wrapping_sub(end_before));
-        (end_before, depth_before) = (end, depth);
-        first = first.min(start);
-        last = last.max(start.saturating_add(duration));
-    }
-    (first, last)
-}
-
-/// Turns residuals back into starts, in place.
-pub(crate) fn restore_starts(
-    starts: &mut [u64],
-    values: &[u64],
-    kinds: &[u8],
-    depths: &[u8],
-    origin: u64,
-) {
-    let (mut end, mut depth_before) = (origin, 0);
-    let columns = values.iter().zip(kinds).zip(depths);
-    for (start, ((value, kind), depth)) in starts.iter_mut().zip(columns) {
-        let duration = duration(*value, *kind);
-        let step = if *depth < depth_before { 0 } else { duration };
-        end = end.wrapping_add(unzigzag(*start)).wrapping_add(step);
-        *start = end.wrapping_sub(duration);
-        depth_before = *depth;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,66 +146,36 @@ mod tests {
         Record { depth, ..Record::timed(Kind::SPAN, 1, 1, start, duration) }
     }
 
-    #[test]
-    fn zigzag_is_what_the_format_says_and_comes_back() {
-        for (residual, coded) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1)] {
-            assert_eq!(zigzag(residual as u64), coded);
-            assert_eq!(unzigzag(coded), residual as u64);
+    fn profile_of(units: &[Record]) -> Profile {
+        let mut whole = Profile::new();
+        whole.extend(units);
+        for piece in [1, 7] {
+            let mut pieces = Profile::new();
+            units.chunks(piece).for_each(|some| pieces.extend(some));
+            assert_eq!(pieces, whole);
         }
-        assert_eq!((zigzag(i64::MIN as u64), unzigzag(u64::MAX)), (u64::MAX, i64::MIN as u64));
-    }
-
-    #[test]
-    fn parent_is_predicted_from_the_end_of_its_child_and_a_sibling_from_its_start() {
-        // A child of 10 ticks, its sibling 3 later, their parent that closes 2 after.
-        let records = [span(100, 10, 1), span(113, 10, 1), span(95, 30, 0), span(130, 1, 0)];
-        let mut residuals = Vec::new();
-        assert_eq!(predict_starts(&records, &mut residuals), (95, 131));
-        let signed: Vec<i64> = residuals.iter().map(|coded| unzigzag(*coded) as i64).collect();
-        assert_eq!(signed, [0, 3, 2, 5]);
-    }
-
-    #[test]
-    fn starts_come_back_whatever_the_values() {
-        let extreme = [0, 1, 5, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1];
-        let mut records = Vec::new();
-        for start in extreme {
-            for value in extreme {
-                for (kind, depth) in [(1, 0), (0x3F, 255), (0x40, 3), (0x80, 1), (0, 2)] {
-                    records.push(Record { kind: Kind(kind), depth, ..span(start, value, 0) });
-                }
-            }
-        }
-        let mut starts = Vec::new();
-        predict_starts(&records, &mut starts);
-        let values: Vec<u64> = records.iter().map(|record| record.value).collect();
-        let kinds: Vec<u8> = records.iter().map(|record| record.kind.0).collect();
-        let depths: Vec<u8> = records.iter().map(|record| record.depth).collect();
-        restore_starts(&mut starts, &values, &kinds, &depths, records[0].start);
-        assert!(records.iter().map(|record| record.start).eq(starts));
+        whole
     }
 
     #[test]
     fn profile_tells_which_bytes_vary_and_what_the_others_are() {
         let units = [span(1, 0x0300, 0), span(2, 0x0301, 0)];
-        let profile = Profile::of(&units);
+        let profile = profile_of(&units);
         assert!(profile.plain);
         assert_eq!(profile.column(RECORD_COLUMNS[0]), (1, 0x0300));
         assert_eq!(profile.column(RECORD_COLUMNS[1]), (0, 1));
-        assert_eq!(profile_of_values(&[0x0305, 0x0405]), (2, 5));
-        assert_eq!(profile_of_values(&[]), (0, 0));
     }
 
     #[test]
     fn only_units_that_are_all_records_without_slots_are_plain() {
         let mut units = vec![span(1, 1, 0); 40];
-        assert!(Profile::of(&units).plain && Profile::of(&[]).plain);
+        assert!(profile_of(&units).plain && profile_of(&[]).plain);
         for (kind, shape) in [(0, 0), (0x80, 0), (0xFF, 0), (1, 1), (1, 16), (1, 0xFF)] {
             units[17] = Record { kind: Kind(kind), shape, ..units[0] };
-            assert!(!Profile::of(&units).plain, "{kind:#x} {shape:#x}");
+            assert!(!profile_of(&units).plain, "{kind:#x} {shape:#x}");
         }
         units[17] = Record { kind: Kind(0x7F), shape: 0xE0, ..units[0] };
-        assert!(Profile::of(&units).plain);
+        assert!(profile_of(&units).plain);
     }
 
     #[test]

@@ -91,6 +91,7 @@ pub mod repro;
 mod runs;
 mod slot_sealing;
 mod slots;
+mod starts;
 mod texture;
 mod tracks;
 mod twin;

@@ -19,12 +19,16 @@ pub(crate) enum Words {
 
 /// Items of a chunk that is made from a raw slot of the usual size, at most.
 const USUAL_MOST: usize = 16_384;
+/// Items that are split in one step, which takes 5 us.
+const ITEMS_A_STEP: usize = 4_096;
 
 /// The planes of the words that were split last. It keeps its memory.
 #[derive(Default)]
 pub(crate) struct Planes {
     of: Option<Words>,
     items: usize,
+    /// So many of the items are split.
+    split: usize,
     bytes: Vec<u8>,
 }
 
@@ -34,23 +38,35 @@ impl Planes {
         self.of = None;
     }
 
-    /// Splits word `at` of every item, unless that is what was done last.
+    /// Splits word `at` of some more of the items, unless all of them are split. Returns whether
+    /// they were.
     pub(crate) fn hold<const WIDTH: usize>(
         &mut self,
         of: Words,
         items: &[[u64; WIDTH]],
         at: usize,
-    ) {
-        if self.of == Some(of) {
-            return;
+    ) -> bool {
+        if self.of != Some(of) {
+            (self.of, self.items, self.split) = (Some(of), items.len(), 0);
+            if self.bytes.len() < 8 * items.len() {
+                // New memory is zero already, where what a vector grows by has to be written. At once
+                // as much as a raw slot may need: what is never used of it takes no pages.
+                self.bytes = vec![0; 8 * items.len().max(USUAL_MOST)];
+            }
         }
-        (self.of, self.items) = (Some(of), items.len());
-        if self.bytes.len() < 8 * items.len() {
-            // New memory is zero already, where what a vector grows by has to be written. At once
-            // as much as a raw slot may need: what is never used of it takes no pages.
-            self.bytes = vec![0; 8 * items.len().max(USUAL_MOST)];
+        if self.split == self.items {
+            return true;
         }
-        split(items, at, &mut self.bytes[..8 * items.len()]);
+        let end = items.len().min(self.split + ITEMS_A_STEP);
+        let planes = &mut self.bytes[..8 * items.len()];
+        split(&items[self.split..end], at, planes, items.len(), self.split);
+        self.split = end;
+        false
+    }
+
+    /// How many steps splitting so many items takes.
+    pub(crate) fn steps(items: usize) -> usize {
+        items.div_ceil(ITEMS_A_STEP)
     }
 
     /// All bytes at this place of the words.
@@ -59,15 +75,22 @@ impl Planes {
     }
 }
 
-/// Splits word `at` of every item into eight planes, one after the other in `planes`.
-fn split<const WIDTH: usize>(items: &[[u64; WIDTH]], at: usize, planes: &mut [u8]) {
+/// Splits word `at` of these items into eight planes of `length` bytes each, which lie one after
+/// the other in `planes`, from place `begin` of each on.
+fn split<const WIDTH: usize>(
+    items: &[[u64; WIDTH]],
+    at: usize,
+    planes: &mut [u8],
+    length: usize,
+    begin: usize,
+) {
     let (eights, rest) = items.as_chunks::<8>();
     let mut left = planes;
     let mut places: [&mut [[u8; 8]]; 8] = Default::default();
     for (byte, place) in places.iter_mut().enumerate() {
-        let (plane, behind) = mem::take(&mut left).split_at_mut(items.len());
+        let (plane, behind) = mem::take(&mut left).split_at_mut(length);
         left = behind;
-        let (wide, narrow) = plane.as_chunks_mut::<8>();
+        let (wide, narrow) = plane[begin..begin + items.len()].as_chunks_mut::<8>();
         for (out, item) in narrow.iter_mut().zip(rest) {
             *out = (item[at] >> (8 * byte)) as u8;
         }
@@ -134,11 +157,12 @@ mod tests {
 
     #[test]
     fn plane_k_is_byte_k_of_every_word_whatever_their_number() {
-        for count in [0, 1, 7, 8, 9, 16, 31, 100] {
+        for count in [0, 1, 7, 8, 9, 16, 31, 100, 4_096, 4_097, 9_001] {
             let item = |i: u64| [i, i.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (i << 56)];
             let items: Vec<[u64; 2]> = (0..count).map(item).collect();
             let mut planes = Planes::default();
-            planes.hold(Words::Records(1), &items, 1);
+            let steps = (0..).take_while(|_| !planes.hold(Words::Records(1), &items, 1)).count();
+            assert_eq!(steps, Planes::steps(items.len()));
             for byte in 0..8 {
                 let expected: Vec<u8> = items.iter().map(|it| it[1].to_le_bytes()[byte]).collect();
                 assert_eq!(planes.plane(byte), expected, "{count} words, byte {byte}");
@@ -149,13 +173,13 @@ mod tests {
     #[test]
     fn words_are_split_once_until_others_are() {
         let mut planes = Planes::default();
-        planes.hold(Words::Residuals, &[[1_u64]; 20], 0);
-        planes.hold(Words::Residuals, &[[2_u64]; 20], 0);
+        while !planes.hold(Words::Residuals, &[[1_u64]; 20], 0) {}
+        while !planes.hold(Words::Residuals, &[[2_u64]; 20], 0) {}
         assert_eq!(planes.plane(0), [1; 20]);
-        planes.hold(Words::Slots(0), &[[3_u64]; 4], 0);
+        while !planes.hold(Words::Slots(0), &[[3_u64]; 4], 0) {}
         assert_eq!(planes.plane(0), [3; 4]);
         planes.forget();
-        planes.hold(Words::Slots(0), &[[4_u64]; 4], 0);
+        while !planes.hold(Words::Slots(0), &[[4_u64]; 4], 0) {}
         assert_eq!((planes.plane(0), planes.plane(7)), (&[4; 4][..], &[0; 4][..]));
     }
 }

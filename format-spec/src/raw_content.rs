@@ -147,7 +147,20 @@ impl RawContent {
 
     /// Takes in the batch at the start of `units`, and returns its length. None, with nothing
     /// taken in, if it cannot be read.
-    pub(crate) fn read_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
+    fn read_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
+        let before = self.events.len();
+        let length = self.take_batch(crc_seed, units)?;
+        let events = &self.events[before..];
+        let whole = are_plain(events) || misplaced_unit(events).is_none();
+        if !whole {
+            self.events.truncate(before);
+        }
+        whole.then_some(length)
+    }
+
+    /// The same, without asking whether its units are whole events. For who finds that out of all
+    /// batches together, and has [`read_into`](Self::read_into) left if they are not.
+    pub(crate) fn take_batch(&mut self, crc_seed: u32, units: &[u8]) -> Option<usize> {
         let head = units.get(..UNIT)?;
         let length = (1 + u32_at(head, 8) as usize).checked_mul(UNIT)?;
         let padded = units.get(UNIT..length)?;
@@ -184,11 +197,11 @@ impl RawContent {
             }
             Err(_) => return false,
         }
-        let units = &self.events[before..];
-        let whole = are_plain(units) || misplaced_unit(units).is_none();
-        if !whole {
+        // If all batches begin with an event, they are whole together only if each of them is.
+        let begins = self.events.get(before).is_none_or(|unit| unit.kind.is_base());
+        if !begins {
             self.events.truncate(before);
         }
-        whole
+        begins
     }
 }

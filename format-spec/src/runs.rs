@@ -4,8 +4,12 @@
 //!
 //! A run is an RLE block of the zstd format (RFC 8878, 3.1.1.2), one after the other.
 
-/// More runs than this are left to the compressor.
-const MOST: usize = 8;
+/// More runs than this are left to the compressor: however long the plane is, and of a short one.
+const MOST: usize = 96;
+const FEW: usize = 8;
+/// Between these two, a block for every so many bytes of the plane. The compressor would make half
+/// as much of them, which is little beside the planes that vary, and takes tens of times as long.
+const BYTES_A_RUN: usize = 96;
 /// The most that a block may unpack to.
 const LONGEST: usize = 128 << 10;
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
@@ -19,7 +23,11 @@ const BLOCK: usize = 4;
 /// Writes a frame of the plane to the beginning of `out`, and returns its length; if the plane
 /// has few runs, and the frame is shorter.
 pub(crate) fn frame(plane: &[u8], out: &mut [u8]) -> Option<usize> {
+    if begins_restless(plane) {
+        return None;
+    }
     let mut ends = [0; MOST];
+    let ends = &mut ends[..(plane.len() / BYTES_A_RUN).clamp(FEW, MOST)];
     let (mut runs, mut at) = (0, 0);
     while at < plane.len() {
         at += first_run(&plane[at..]);
@@ -35,13 +43,25 @@ pub(crate) fn frame(plane: &[u8], out: &mut [u8]) -> Option<usize> {
     head[4] = SIZE_IN_FOUR;
     head[5..].copy_from_slice(&(plane.len() as u32).to_le_bytes());
     let mut begin = 0;
-    for (block, &end) in blocks.as_chunks_mut::<BLOCK>().0.iter_mut().zip(&ends) {
+    for (block, &end) in blocks.as_chunks_mut::<BLOCK>().0.iter_mut().zip(&*ends) {
         let last = if end == plane.len() { LAST } else { 0 };
         let [a, b, c, _] = (((end - begin) as u32) << 3 | RLE | last).to_le_bytes();
         *block = [a, b, c, plane[begin]];
         begin = end;
     }
     Some(length)
+}
+
+/// Whether most of the first bytes differ from those before them. Of nearly all planes that have
+/// many runs that is known sooner than by counting these.
+fn begins_restless(plane: &[u8]) -> bool {
+    const LOOKED_AT: usize = 64;
+    let (Some(some), Some(next)) = (plane.first_chunk::<LOOKED_AT>(), plane.get(1..=LOOKED_AT))
+    else {
+        return false;
+    };
+    let changes: u8 = some.iter().zip(next).map(|(byte, next)| u8::from(byte != next)).sum();
+    usize::from(changes) > LOOKED_AT / 2
 }
 
 /// How many bytes at the beginning are the same.
@@ -58,8 +78,20 @@ mod tests {
     use super::*;
 
     fn packed(plane: &[u8]) -> Option<Vec<u8>> {
-        let mut out = [0; 256];
+        let mut out = [0; 512];
         frame(plane, &mut out).map(|length| out[..length].to_vec())
+    }
+
+    /// So many runs, of so many bytes each.
+    fn alike(runs: u8, each: usize) -> Vec<u8> {
+        (0..runs).flat_map(|at| vec![at; each]).collect()
+    }
+
+    #[track_caller]
+    fn has_a_frame_of(runs: usize, plane: &[u8]) {
+        let frame = packed(plane).unwrap();
+        assert_eq!(frame.len(), 9 + 4 * runs);
+        assert_eq!(zstd::decode_all(&frame[..]).unwrap(), plane);
     }
 
     #[test]
@@ -67,10 +99,27 @@ mod tests {
         for lengths in [&[100][..], &[1, 99], &[16, 17, 1, 4_000], &[1, 1, 1, 1, 1, 1, 1, 90_000]] {
             let run = |(at, length): (usize, &usize)| vec![7 * at as u8; *length];
             let plane: Vec<u8> = lengths.iter().enumerate().flat_map(run).collect();
-            let frame = packed(&plane).unwrap();
-            assert_eq!(frame.len(), 9 + 4 * lengths.len());
-            assert_eq!(zstd::decode_all(&frame[..]).unwrap(), plane);
+            has_a_frame_of(lengths.len(), &plane);
         }
+        for runs in 9..=96 {
+            for each in [96, 97, 1_000, LONGEST / 96] {
+                has_a_frame_of(runs.into(), &alike(runs, each));
+            }
+        }
+    }
+
+    #[test]
+    fn planes_of_which_more_than_half_of_the_first_bytes_change_are_left_to_the_compressor() {
+        let changing_at = |places: &[usize]| {
+            let mut plane = vec![0_u8; 96 * 40];
+            places.iter().for_each(|&at| plane[at..].iter_mut().for_each(|byte| *byte += 1));
+            plane
+        };
+        let half: Vec<usize> = (1..=32).collect();
+        let and = |one: usize| changing_at(&[&half[..], &[one]].concat());
+        has_a_frame_of(33, &changing_at(&half));
+        assert_eq!((packed(&and(33)), packed(&and(64))), (None, None));
+        has_a_frame_of(34, &and(65));
     }
 
     #[test]
@@ -83,9 +132,11 @@ mod tests {
 
     #[test]
     fn what_has_many_runs_or_is_shorter_than_a_frame_is_not_for_this() {
-        let many: Vec<u8> = (0..9).flat_map(|at| [at; 100]).collect();
+        let many: Vec<u8> = (0..9).flat_map(|at| [at; 80]).collect();
         assert_eq!((packed(&many), packed(&[7; 13]), packed(&[])), (None, None, None));
-        assert!(packed(&many[..800]).is_some() && packed(&[7; 14]).is_some());
+        assert!(packed(&many[..640]).is_some() && packed(&[7; 14]).is_some());
+        assert!(packed(&alike(40, 96)).is_some() && packed(&alike(40, 95)).is_none());
+        assert!(packed(&alike(96, 1_000)).is_some() && packed(&alike(97, 1_000)).is_none());
         assert_eq!(packed(&vec![7; LONGEST + 1]), None);
         assert_eq!(frame(&[7; 100], &mut [0; 12]), None);
     }

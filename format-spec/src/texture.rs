@@ -7,17 +7,23 @@ const BLOCKS: usize = 8;
 /// Smaller planes are coded in no time.
 const SMALL: usize = 8 * LOOKED_AT;
 
+/// Where a plane is asked whether it repeats: behind so many sixths.
+const ANCHORS: [usize; 2] = [3, 5];
+/// Bytes that are looked for, and in how many before them: what a loop of 2,000 spans repeats.
+const ANCHOR: usize = 32;
+const BEFORE: usize = 2_048;
+
 /// What of a plane is worth the work, as far as some of its bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Texture {
-    /// No code for single bytes would save a quarter of it. Those of long durations are like
+    /// No code for single bytes would save a third of it. Those of long durations are like
     /// that, and coding them takes as long as coding others, which become half as large.
     /// Says nothing about repetitions.
     Noise,
-    /// A code saves enough, but no two places are alike by more than chance if nothing in the
-    /// column repeats.
+    /// A code saves enough, and takes less than it takes to name the places that are alike by
+    /// chance. Says nothing about repetitions either.
     Scattered,
-    /// Few different bytes, which come in runs; or too small to ask.
+    /// Nearly all bytes are the same; or there are too few to ask.
     Smooth,
 }
 
@@ -31,16 +37,27 @@ impl Texture {
             block.iter().take(BLOCK).for_each(|byte| counts[usize::from(*byte)] += 1);
         }
         // How likely two bytes are the same is never below 2 to the power of minus their entropy,
-        // and that is what a code needs at least: six bits where it is 1 / 64.
+        // and that is what a code needs at least: five bits and a third where it is 1 / 40.
         let ordered_pairs = |count: u16| u32::from(count) * u32::from(count.saturating_sub(1));
         let same: u32 = counts.into_iter().map(ordered_pairs).sum();
         let all = (LOOKED_AT * (LOOKED_AT - 1)) as u32;
-        match all / same.max(1) {
-            64.. => Texture::Noise,
-            8.. => Texture::Scattered,
+        match 2 * all / same.max(1) {
+            80.. => Texture::Noise,
+            3.. => Texture::Scattered,
             _ => Texture::Smooth,
         }
     }
+}
+
+/// Whether what is at some places of a plane was there before. Times do not repeat to the byte
+/// unless they are coarse.
+pub(crate) fn repeats(plane: &[u8]) -> bool {
+    ANCHORS.into_iter().any(|sixth| {
+        let at = plane.len() * sixth / 6;
+        let (before, from) = plane.split_at(at);
+        let Some(anchor) = from.first_chunk::<ANCHOR>() else { return false };
+        before[at.saturating_sub(BEFORE)..].windows(ANCHOR).any(|some| some == anchor)
+    })
 }
 
 #[cfg(test)]
@@ -58,13 +75,29 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_equally_likely_are_noise_unless_they_have_two_bits_to_spare() {
+    fn bytes_that_are_equally_likely_are_noise_unless_they_have_three_bits_to_spare() {
         for length in [SMALL, 16_384] {
-            let textures = [256, 128, 32, 16, 4].map(|below| Texture::of(&random(length, below)));
-            use Texture::{Noise, Scattered, Smooth};
-            assert_eq!(textures, [Noise, Noise, Scattered, Scattered, Smooth]);
+            let textures = [256, 64, 32, 16, 4].map(|below| Texture::of(&random(length, below)));
+            use Texture::{Noise, Scattered};
+            assert_eq!(textures, [Noise, Noise, Scattered, Scattered, Scattered]);
         }
         assert_eq!(Texture::of(&[7; SMALL]), Texture::Smooth);
+        let sparse: Vec<u8> =
+            random(SMALL, 10).into_iter().map(|byte| u8::from(byte == 0)).collect();
+        assert_eq!(Texture::of(&sparse), Texture::Smooth);
+    }
+
+    #[test]
+    fn what_comes_again_within_two_thousand_bytes_repeats_and_what_is_alike_by_chance_does_not() {
+        for below in [256, 16, 4] {
+            assert!(!repeats(&random(16_384, below)));
+            for period in [1, 114, 2_000] {
+                let some = random(period, below);
+                let plane: Vec<u8> = some.iter().copied().cycle().take(7_500).collect();
+                assert!(repeats(&plane));
+            }
+        }
+        assert!(!repeats(&[]) && !repeats(&[7; 40]));
     }
 
     #[test]

@@ -5,11 +5,11 @@ use super::damage::Why;
 use super::source::Source;
 use super::walk::places;
 use crate::chunk::{SectionEntry, encoding, section};
-use crate::columns::restore_starts;
 use crate::error::Error;
 use crate::limits::MAX_SECTION_BYTES;
 use crate::little_endian::u32_at;
 use crate::record::Record;
+use crate::starts::restore_starts;
 use std::fmt;
 use std::ops::{BitOr, Range};
 

@@ -230,6 +230,79 @@ fn sealed(slot: &[u8]) -> (Vec<u8>, RawContent) {
 }
 
 #[test]
+fn a_batch_of_what_is_no_event_costs_what_follows_it_and_not_the_slot() {
+    let mut file = TraceFile::live(1, 100);
+    let mut writer = SlotWriter::begin(file.slot(0), 1);
+    let records = spans(1, 30, 100).events;
+    let stray = Record { kind: Kind::TEXT, ..Record::default() };
+    assert!(writer.push_events(1, 5, 10, &records[..10], &[]));
+    assert!(writer.push_events(1, 5, 10, &[&records[10..20], &[stray]].concat(), &[]));
+    assert!(writer.push_events(1, 5, 10, &records[20..], &[]));
+    writer.publish();
+    let mut read = RawContent::default();
+    assert!(read.read_into(file.slot(0)));
+    let (_, content) = sealed(file.slot(0));
+    assert_eq!(content, read);
+    assert_eq!((content.events.len(), content.units_unreadable), (10, 23));
+}
+
+#[test]
+fn an_event_that_goes_on_in_the_next_batch_is_none_as_any_reader_finds_it() {
+    let mut file = TraceFile::live(1, 100);
+    let mut writer = SlotWriter::begin(file.slot(0), 1);
+    let records = spans(1, 10, 100).events;
+    let with_two = Record { shape: Record::shape_of(2, ValueType::None), ..records[0] };
+    let slot = Record { kind: Kind::TEXT, ..Record::default() };
+    assert!(writer.push_events(1, 5, 10, &records, &[]));
+    assert!(writer.push_events(1, 5, 1, &[with_two, slot], &[]));
+    assert!(writer.push_events(1, 5, 10, &[&[slot], &records[..]].concat(), &[]));
+    writer.publish();
+    let mut read = RawContent::default();
+    assert!(read.read_into(file.slot(0)));
+    let (_, content) = sealed(file.slot(0));
+    assert_eq!(content, read);
+    assert_eq!(content.events.len(), 10);
+}
+
+#[test]
+fn a_large_slot_becomes_the_same_chunk_step_by_step_and_at_once() {
+    let mut file = TraceFile::live(1, 20_000);
+    let plain = spans(1, 10_000, 1_000).events;
+    // Every third with slots, so that some go on behind the end of a piece.
+    let mut wide = Vec::new();
+    for (number, record) in plain.iter().take(5_000).enumerate() {
+        let slots = if number % 3 == 0 { 2 } else { 0 };
+        let shape = Record::shape_of(slots, ValueType::None);
+        wide.push(Record { shape, ..*record });
+        wide.extend(vec![
+            Record { kind: Kind::TEXT, start: number as u64, ..Record::default() };
+            slots
+        ]);
+    }
+    for units in [plain, wide] {
+        let mut writer = SlotWriter::begin(file.slot(0), 1);
+        let events = count_events(&units);
+        assert!(writer.push_events(1, 5, events, &units, &[]));
+        writer.publish();
+        let mut sealing = SlotSealing::new(RECORDING).unwrap();
+        assert!(sealing.begin(file.slot(0)));
+        let mut before = -1.0;
+        while sealing.progress() < 1.0 {
+            assert!(sealing.progress() > before, "{before}");
+            before = sealing.progress();
+            sealing.step(file.slot(0)).unwrap();
+        }
+        let (chunk, content) = sealing.complete().unwrap();
+        let mut encoder = ChunkEncoder::new(RECORDING).unwrap();
+        assert!(encoder.data(content, &[]).unwrap() == chunk);
+        let mut whole = TraceFile::finished();
+        whole.append(chunk);
+        whole.finish(events.into());
+        assert_eq!(events_of(&units), self::events(&whole.open()));
+    }
+}
+
+#[test]
 fn what_a_ring_had_lies_together_in_the_chunk_as_it_was_recorded() {
     let (mut file, rings) = slot_of_three_rings();
     let drained = events(&file.open());
