@@ -8,8 +8,8 @@ use std::{
 use crate::{Error, Level, Recorder, rules::Rules};
 
 /// The smallest flight-recorder area that can hold a few chunks.
-const SMALLEST_CAP: u64 = 4 << 20;
-const LARGEST_CAP: u64 = 1 << 40;
+pub(crate) const SMALLEST_CAP: u64 = 4 << 20;
+pub(crate) const LARGEST_CAP: u64 = 1 << 40;
 
 /// When a flight recorder writes a dump because a span was slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,13 +160,14 @@ impl Builder {
     /// [`keep_last`](Self::keep_last) the last call counts, and any of them goes before the
     /// environment's mode. Default: one file, however large.
     pub fn rotate_at(mut self, bytes: u64) -> Self {
+        self = self.full();
         self.config.rotate_bytes = Some(bytes.max(1 << 20));
-        self.full()
+        self
     }
 
-    /// Keeps everything, whatever mode was said before. Default: yes.
+    /// Keeps everything in one file, whatever mode was said before. Default: yes.
     pub fn full(mut self) -> Self {
-        self.config.keep_last = None;
+        (self.config.keep_last, self.config.rotate_bytes) = (None, None);
         self
     }
 
@@ -278,8 +279,8 @@ impl Builder {
         self
     }
 
-    /// How much of what `tracing` tells is recorded, by a subscriber whose filter is
-    /// [`Recorder::level`]. [`Level::Off`] is about everything: the recorder that
+    /// How much of what `tracing` tells is recorded, by a layer or a subscriber without a filter that
+    /// is made while the recording runs. [`Level::Off`] is about everything: the recorder that
     /// [`start`](Self::start) returns then records nothing and writes no file. Default: everything.
     pub fn level(mut self, level: Level) -> Self {
         self.config.level = Some(level);
@@ -302,7 +303,8 @@ impl Builder {
         self
     }
 
-    /// Writes one line of JSON an event to this file; see
+    /// Writes one line of JSON an event to this file, in place of earlier ones; one that holds
+    /// anything else is kept, and nothing written. See
     /// [`JsonlExporter`](crate::handlers::JsonlExporter). Default: no.
     #[cfg(feature = "exporters")]
     pub fn jsonl(mut self, path: impl Into<PathBuf>) -> Self {
@@ -311,7 +313,7 @@ impl Builder {
     }
 
     /// Writes rows of latency and of memory at this interval, to files beside
-    /// those of [`jsonl`](Self::jsonl), which has to be given. Default: no.
+    /// those of [`jsonl`](Self::jsonl), which has to be given; once a second at most. Default: no.
     #[cfg(feature = "statistics")]
     pub fn jsonl_interval(mut self, every: Duration) -> Self {
         self.config.output.jsonl_interval = Some(every);
@@ -328,7 +330,10 @@ impl Builder {
 
     /// Writes a Python script beside the trace for every error that carries
     /// `function`, and `library`, `module` and `arguments` (JSON) as far as they are needed:
-    /// `run.error-1.py` and so on, up to 100. `analyze repro` makes the same later. Default: no.
+    /// `run.error-1.py` and so on, up to 100; that there will be no more of them is said once on
+    /// standard error. `analyze repro` makes the same later, of any error. Scripts of an
+    /// earlier run are replaced one by one: those that this one does not come to stay beside
+    /// the new trace, and say in their first lines when their error was. Default: no.
     #[cfg(feature = "exporters")]
     pub fn repro_scripts(mut self, yes: bool) -> Self {
         self.config.output.repro = yes;

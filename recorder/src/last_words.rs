@@ -204,23 +204,50 @@ pub(crate) fn unwatch(map: usize) {
     }
 }
 
-/// Called by the drain (0) and the sealer (1) as they start.
+/// Called by the drain (0) and the sealer (1) as they start, with all [signals held](hold_signals).
+///
+/// Signals are for the program's threads: a handler of the program never runs on these two, a
+/// write past the file-size limit is an error code here and not a SIGXFSZ, and a fatal signal that
+/// somebody sends comes to a thread that can wait for the last pass. Two are left, which hardly
+/// anybody sends: the SIGBUS of a file that was truncated is ours to handle, and of a SIGSEGV whoever
+/// handles those can say more than the system.
 pub(crate) fn this_is_own_thread(which: usize) {
     OWN_THREADS[which].store(thread_id(), Relaxed);
-    block_signals();
+    let mut set = every_signal();
+    // SAFETY: a valid set; the mask is the calling thread's.
+    unsafe {
+        libc::sigdelset(&raw mut set, libc::SIGBUS);
+        libc::sigdelset(&raw mut set, libc::SIGSEGV);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, ptr::null_mut());
+    }
 }
 
-/// The program's handlers never run on the recorder's threads, and a write past
-/// the file-size limit is an error code there, not a SIGXFSZ.
-fn block_signals() {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigfillset` initialises the set; the calls take valid pointers.
+/// Signals do not come to the calling thread until this is dropped, nor to a thread that it starts
+/// meanwhile until that says otherwise.
+pub(crate) struct HeldSignals(libc::sigset_t);
+
+pub(crate) fn hold_signals() -> HeldSignals {
+    let (every, mut before) = (every_signal(), MaybeUninit::uninit());
+    // SAFETY: valid pointers; the call fills in the mask that there was.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const every, before.as_mut_ptr());
+        HeldSignals(before.assume_init())
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // SAFETY: a mask that this thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+fn every_signal() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: `sigfillset` initialises the set.
     unsafe {
         libc::sigfillset(set.as_mut_ptr());
-        for signal in FATAL {
-            libc::sigdelset(set.as_mut_ptr(), signal);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+        set.assume_init()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::Ordering, mpsc},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ringscope_format::{FileHeader, Layout, Mode, RecordingState, Vitals};
@@ -28,6 +28,9 @@ use crate::{
 const FLUSH_AT_MOST: Duration = Duration::from_secs(10);
 /// How long a panicking thread waits for its last words to be written.
 const PANIC_AT_MOST: Duration = Duration::from_secs(2);
+/// How long whoever waits for events to be in the file waits for room in it, if there is none. The
+/// sealer tries some times meanwhile.
+const ROOM_AT_MOST: Duration = Duration::from_millis(200);
 
 /// How long finishing waits for a sealer that is busy writing.
 const LAST_READINGS: Duration = Duration::from_millis(20);
@@ -141,11 +144,15 @@ impl Recorder {
 
     /// Waits until everything recorded so far is in the file: where another
     /// process can read it and a kill cannot reach it. Returns whether it is.
+    ///
+    /// It is not where the disk is full and nothing more finds room, or where it takes longer than
+    /// ten seconds.
     pub fn flush(&self) -> bool {
         self.is_off() || flush(&self.shared, FLUSH_AT_MOST)
     }
 
-    /// Replaces the rules; takes effect at once, on all threads.
+    /// Replaces the rules; takes effect at once, on all threads. Of a flight recorder the file
+    /// keeps the first thousand changes and the last one.
     pub fn set_rules(&self, rules: Rules) {
         if last_words::is_recording_process() && !self.is_off() {
             call_site::set_rules(rules);
@@ -171,7 +178,7 @@ impl Recorder {
     }
 
     /// How much of what `tracing` tells is to be recorded, as the builder, the environment or
-    /// `ringscope.toml` says: a filter for a subscriber.
+    /// `ringscope.toml` says: what a subscriber and a layer begin with that are made while it runs.
     pub fn level(&self) -> Level {
         self.shared.config.level.unwrap_or(Level::Trace)
     }
@@ -247,6 +254,7 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
     // file-size limit is an error and not a signal.
     let (tell, ready) = mpsc::channel();
     let (for_sealer, for_guard) = (Arc::clone(shared), Arc::clone(shared));
+    let held = last_words::hold_signals();
     let sealer = thread::Builder::new()
         .name("ringscope-seal".into())
         .spawn(move || {
@@ -275,15 +283,18 @@ fn start_threads(shared: &Arc<Shared>, header: FileHeader) -> Result<Threads, Er
             }
         })
         .map_err(|source| Error::Spawn { source })?;
+    drop(held);
     let gave_up = || Error::GaveUp { path: shared.config.path.clone() };
     let (file, names_in_file, sealing) = ready.recv().map_err(|_| gave_up())??;
     let _ = shared.sealer_thread.set(sealer.thread().clone());
     let drain = Drain::new(Arc::clone(shared), sealing, Arc::clone(&file), names_in_file);
     let for_guard = Arc::clone(shared);
+    let held = last_words::hold_signals();
     let drain = thread::Builder::new().name("ringscope-drain".into()).spawn(move || {
         let _leaves_rings = LeavesRings(for_guard);
         drain.run()
     });
+    drop(held);
     // Its path comes last: a start that fails leaves what is there alone.
     let started = match drain {
         Err(source) => Err(Error::Spawn { source }),
@@ -367,7 +378,9 @@ fn flush(shared: &Shared, at_most: Duration) -> bool {
     let ticket = rendezvous.ask();
     shared.wake_drain();
     let is_gone = || shared.drain_is_gone.load(Ordering::Acquire);
-    last_words::wait_for(|| rendezvous.is_done(ticket) || is_gone(), at_most)
+    let begun = Instant::now();
+    let has_no_room = || rendezvous.is_refused(ticket) && begun.elapsed() > ROOM_AT_MOST;
+    last_words::wait_for(|| rendezvous.is_done(ticket) || has_no_room() || is_gone(), at_most)
         && rendezvous.is_done(ticket)
 }
 
@@ -394,6 +407,13 @@ fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBu
         mpsc::RecvTimeoutError::Disconnected => Error::GaveUp { path: path.clone() },
     })?;
     answered.map_err(Error::io(path, "dump"))
+}
+
+/// [`Recorder::level`] of the running recording.
+#[cfg(feature = "tracing")]
+pub(crate) fn running_level() -> Option<Level> {
+    // What is about to begin or to end does not run; nor is a forked child to wait for it.
+    running().map(|shared| shared.config.level.unwrap_or(Level::Trace))
 }
 
 /// The running recording, unless the calling thread might be the one holding the lock.

@@ -3,7 +3,8 @@
 //!
 //! Requests are numbered. A pass that *began* after a request has seen whatever
 //! the requester did before it, so the drain reads the number before the pass
-//! and reports it after. Both sides use plain atomics, which is all that a
+//! and reports it after; or says that the pass had no room for all of it, which ends nothing: the
+//! next one may have. Both sides use plain atomics, which is all that a
 //! signal handler may do.
 
 use crate::atomics::{Acquire, AtomicU64, Release};
@@ -12,6 +13,7 @@ use crate::atomics::{Acquire, AtomicU64, Release};
 pub(crate) struct Rendezvous {
     asked: AtomicU64,
     done: AtomicU64,
+    refused: AtomicU64,
 }
 
 /// A request, to be waited for.
@@ -20,7 +22,7 @@ pub(crate) struct Ticket(u64);
 
 impl Rendezvous {
     pub(crate) fn new() -> Self {
-        Self { asked: AtomicU64::new(0), done: AtomicU64::new(0) }
+        Self { asked: AtomicU64::new(0), done: AtomicU64::new(0), refused: AtomicU64::new(0) }
     }
 
     /// Asks for one complete pass.
@@ -37,6 +39,16 @@ impl Rendezvous {
     /// Drain only, after the pass.
     pub(crate) fn answer(&self, ticket: Ticket) {
         self.done.store(ticket.0, Release);
+    }
+
+    /// Drain only, after a pass: there is no room for all of it, and nobody knows when there will be.
+    pub(crate) fn refuse(&self, ticket: Ticket) {
+        self.refused.store(ticket.0, Release);
+    }
+
+    /// Whether the drain has said so of a pass that began after this was asked for.
+    pub(crate) fn is_refused(&self, ticket: Ticket) -> bool {
+        self.refused.load(Acquire) >= ticket.0
     }
 
     /// Whether the pass asked for is complete; if so, all that it wrote is visible.

@@ -25,6 +25,9 @@ pub enum Problem {
     /// So many units of a raw slot were changed by another process before they were sealed:
     /// their events count as stored and are not in the file.
     SlotDamaged(u32),
+    /// Rules were changed more often than the file of a flight recorder keeps: it has the first
+    /// thousand changes and the last one, and each dump those of its time.
+    RulesLeftOut,
     /// A finished file could not be made compact; it is complete all the same.
     NotCompacted(String),
 }
@@ -45,6 +48,10 @@ impl fmt::Display for Problem {
                     "{units} records or slots were damaged in the file before they were sealed"
                 )
             }
+            Problem::RulesLeftOut => f.write_str(
+                "rules were changed more often than the file of a flight recorder keeps: of what was \
+                 between the first 1,000 changes and the last one it has nothing",
+            ),
             Problem::NotCompacted(why) => write!(f, "the trace could not be made compact: {why}"),
         }
     }
@@ -64,7 +71,7 @@ pub struct Summary {
     pub skipped: u64,
     /// The recorder's own readings in the file, not counted above.
     pub own: u64,
-    /// Events that a flight recorder has overwritten, out of those stored.
+    /// Events that a flight recorder has overwritten, the recorder's own readings among them.
     pub overwritten: u64,
     /// Texts of errors that are longer than an event holds, and are stored beside them.
     pub long_texts: u64,

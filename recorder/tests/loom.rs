@@ -372,6 +372,30 @@ fn an_answered_flush_has_seen_everything_recorded_before_it() {
     });
 }
 
+#[test]
+fn a_refused_flush_was_refused_by_a_pass_that_had_seen_everything_recorded_before_it() {
+    use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    explore(|| {
+        let shared = Arc::new((Rendezvous::new(), AtomicU32::new(0), AtomicU32::new(0)));
+        let drain_side = Arc::clone(&shared);
+        let drain = thread::spawn(move || {
+            let (rendezvous, recorded, seen) = &*drain_side;
+            for has_room in [false, true] {
+                let ticket = rendezvous.pending();
+                seen.store(recorded.load(Relaxed), Relaxed);
+                if has_room { rendezvous.answer(ticket) } else { rendezvous.refuse(ticket) }
+            }
+        });
+        let (rendezvous, recorded, seen) = &*shared;
+        recorded.store(7, Relaxed);
+        let ticket = rendezvous.ask();
+        if rendezvous.is_refused(ticket) || rendezvous.is_done(ticket) {
+            assert_eq!(seen.load(Relaxed), 7);
+        }
+        drain.join().unwrap();
+    });
+}
+
 /// Slots whose bytes loom watches: it fails if both sides touch one at once.
 struct Slots {
     states: SlotStates,
@@ -415,5 +439,67 @@ fn every_slot_is_sealed_once_and_in_order_and_never_while_it_is_filled() {
         }
         drain.join().unwrap();
         assert_eq!((slots.states.next_full(), slots.states.full()), (None, 0));
+    });
+}
+
+#[test]
+fn what_is_recorded_before_the_end_is_sealed_by_then() {
+    use loom::sync::atomic::{
+        AtomicBool,
+        Ordering::{Acquire, Release},
+    };
+    /// The steps of `recorder::finish`, between the three threads that take part.
+    struct End {
+        slots: Slots,
+        recorded: UnsafeCell<u64>,
+        stop_drain: AtomicBool,
+        stop_sealer: AtomicBool,
+    }
+    // SAFETY: what is checked here is that the flags keep the sides apart.
+    unsafe impl Sync for End {}
+    explore_up_to(Some(3), || {
+        let bytes = vec![UnsafeCell::new(0)];
+        let end = Arc::new(End {
+            slots: Slots { states: SlotStates::new(1), bytes },
+            recorded: UnsafeCell::new(0),
+            stop_drain: AtomicBool::new(false),
+            stop_sealer: AtomicBool::new(false),
+        });
+        let drain_side = Arc::clone(&end);
+        let drain = thread::spawn(move || {
+            // Asked before the pass, which is the last one if so.
+            while !drain_side.stop_drain.load(Acquire) {
+                thread::yield_now();
+            }
+            // SAFETY: whoever asked does not record any more.
+            let recorded = drain_side.recorded.with(|it| unsafe { *it });
+            let (index, _) = drain_side.slots.states.take(|| 1).expect("the only one is free");
+            // SAFETY: it is taken.
+            drain_side.slots.bytes[index].with_mut(|bytes| unsafe { *bytes = recorded });
+            drain_side.slots.states.hand_over(index);
+        });
+        let sealer_side = Arc::clone(&end);
+        let sealer = thread::spawn(move || {
+            let seal = || {
+                let index = sealer_side.slots.states.next_full()?;
+                // SAFETY: it is full.
+                let bytes = sealer_side.slots.bytes[index].with(|bytes| unsafe { *bytes });
+                sealer_side.slots.states.free(index);
+                Some(bytes)
+            };
+            let mut sealed = None;
+            while !sealer_side.stop_sealer.load(Acquire) {
+                sealed = sealed.or_else(&seal);
+                thread::yield_now();
+            }
+            // What the drain has left.
+            sealed.or_else(seal)
+        });
+        // SAFETY: nobody looks before the drain is asked to stop.
+        end.recorded.with_mut(|it| unsafe { *it = 7 });
+        end.stop_drain.store(true, Release);
+        drain.join().unwrap();
+        end.stop_sealer.store(true, Release);
+        assert_eq!(sealer.join().unwrap(), Some(7));
     });
 }

@@ -148,6 +148,8 @@ pub(crate) struct Dump<'a> {
     pub(crate) vitals: Vitals,
     pub(crate) reason: &'a DumpReason,
     pub(crate) metadata: &'a [(String, String)],
+    /// The number of that chunk.
+    pub(crate) metadata_sequence: u64,
     /// What was sampled or left out by the time of the dump.
     pub(crate) rules: &'a str,
     /// Ready chunks with all names.
@@ -183,11 +185,11 @@ impl Dump<'_> {
         let mut page = vec![0; HEADER_LENGTH as usize];
         let bytes = header.to_bytes();
         page[..bytes.len()].copy_from_slice(&bytes);
-        let vitals = Vitals { state: RecordingState::Finished, ..self.vitals };
+        let chunks: Vec<Kept> = self.ring.since(self.since).collect();
+        let vitals = self.account(chunks.iter().map(|kept| kept.events).sum());
         write_twin(&mut page[VITALS_OFFSET..VITALS_OFFSET + VITALS_LENGTH], 1, &vitals.to_bytes());
         target.write_all_at(&page, 0)?;
 
-        let chunks: Vec<Kept> = self.ring.since(self.since).collect();
         let first = chunks.iter().filter(|kept| kept.events > 0).map(|kept| kept.first_end).min();
         let last = chunks.iter().map(|kept| kept.last_end).max().unwrap_or(0);
         let covers =
@@ -207,7 +209,9 @@ impl Dump<'_> {
             end += bytes.len() as u64;
             Ok(())
         };
-        append(self.encoder.metadata(0, &metadata).map_err(io::Error::other)?)?;
+        append(
+            self.encoder.metadata(self.metadata_sequence, &metadata).map_err(io::Error::other)?,
+        )?;
         self.names.iter().try_for_each(|chunk| append(chunk))?;
         let mut buffer = Vec::new();
         for kept in chunks {
@@ -219,6 +223,21 @@ impl Dump<'_> {
             append(chunk)?;
         }
         Ok(())
+    }
+}
+
+impl Dump<'_> {
+    /// The counts of a dump that has so many events: those that are in none of its chunks, because they
+    /// were overwritten while it was asked for or are older than it goes back, are not there any
+    /// more; and chunks that came after the counts have a place in them as well.
+    fn account(&self, events: u64) -> Vitals {
+        let counted = self.vitals.stored + self.vitals.own;
+        Vitals {
+            state: RecordingState::Finished,
+            stored: self.vitals.stored + events.saturating_sub(counted),
+            overwritten: counted.saturating_sub(events),
+            ..self.vitals
+        }
     }
 }
 

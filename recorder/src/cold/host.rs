@@ -28,12 +28,12 @@ pub(crate) fn metadata(given: &[(String, String)]) -> Vec<(String, String)> {
 /// another model cannot be compared, even if there are as many of it.
 fn cpu() -> String {
     // The file repeats itself for each of many processors: the first one will do.
-    let mut first = Vec::new();
-    let file = std::fs::File::open("/proc/cpuinfo");
-    let read = file.and_then(|file| file.take(4_096).read_to_end(&mut first));
-    let text = String::from_utf8_lossy(&first);
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    model.filter(|_| read.is_ok()).map_or_else(String::new, |(_, model)| model.trim().to_owned())
+    let mut first = [0; 1_024];
+    let read = std::fs::File::open("/proc/cpuinfo").and_then(|mut file| file.read(&mut first));
+    let mut lines = first[..read.unwrap_or(0)].split(|byte| *byte == b'\n');
+    let model = lines.find_map(|line| line.strip_prefix(b"model name"));
+    let model = model.and_then(|line| std::str::from_utf8(line).ok()?.split_once(':'));
+    model.map_or_else(String::new, |(_, model)| model.trim().to_owned())
 }
 
 fn host_name() -> String {

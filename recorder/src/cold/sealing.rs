@@ -4,8 +4,9 @@
 //! how long the hot thread stands still: the scheduler lets a thread that has just woken up have its
 //! turn, and most kernels look only every few milliseconds whether it was too long. So the
 //! drain, which is awake anyway, does a little of it with every tick: as much of the slot
-//! before as the slot that it fills has come on since, and never for long: a step or two, then
-//! others have the core. What is ready is written by the sealer, in pieces as well, since a disk
+//! before as the slot that it fills has come on since. As long as somebody who records waits
+//! for its core it does none of it, until some slots are left; then it takes turns of a step or two with
+//! pauses in between. What is ready is written by the sealer, in pieces as well, since a disk
 //! may be waited for.
 //!
 //! Where that is not enough (slots fill up faster, rings as well, somebody waits for a dump or the
@@ -28,13 +29,18 @@ use crate::{
 
 /// What a tick may take even if it need not, and at most even if it should take more: where
 /// that is not enough, slots wait, and the sealer comes to help.
-const AT_LEAST: Duration = Duration::from_micros(20);
-const AT_MOST: Duration = Duration::from_micros(50);
-/// What it takes of that at a stretch: one or two steps. Before and after it there is a pause,
-/// in which whoever was pushed off the core goes on.
-const TURN: Duration = Duration::from_micros(12);
-/// So many slots that wait behind the one that is being sealed, and there are no pauses.
-const HURRY: usize = 2;
+const AT_LEAST: Duration = Duration::from_micros(30);
+const AT_MOST: Duration = Duration::from_micros(80);
+/// What it takes of that, at a stretch, from somebody who records and waits for it, with the tick
+/// before it: a step or two, the longest of which take 25 us. In between there are pauses.
+const TURN: Duration = Duration::from_micros(8);
+/// Pauses that have taken longer are enough: rings may be filling up.
+const LONG_PAUSE: Duration = Duration::from_micros(300);
+/// As long as fewer slots wait behind the one that is being sealed, nobody is made to wait for it:
+/// there will be ticks that have a core of their own.
+const LEFT_FOR_LATER: usize = 3;
+/// So many of them, and there are no pauses.
+pub(crate) const HURRY: usize = 5;
 /// How far ahead of the slot that is being filled, so that the one before is sealed in time.
 const AHEAD: f32 = 1.2;
 /// More of a slot for every one that waits behind it.
@@ -76,6 +82,9 @@ impl Sealing {
     /// Drain: goes on with the work, until there is a chunk or as much is done as of the slot that
     /// it fills is `filled`, which goes from 0 to 1. Returns whether there is something to write now.
     ///
+    /// As long as somebody waits it leaves the work for later, or, where too much was left, takes
+    /// short turns with a `pause` before each.
+    ///
     /// # Errors
     ///
     /// Those that the sealer will meet as well, and report.
@@ -83,6 +92,7 @@ impl Sealing {
         &mut self,
         filled: f32,
         ticks_per_second: u64,
+        mut somebody_waits: impl FnMut() -> bool,
         pause: impl Fn(),
     ) -> io::Result<bool> {
         if self.work.complete().is_some() || !self.begin()? {
@@ -92,20 +102,28 @@ impl Sealing {
         let target = filled * AHEAD + waiting as f32 * CATCHING_UP;
         let ticks = |time| call_site::to_ticks(time, ticks_per_second);
         let (turn, at_least, at_most) = (ticks(TURN), ticks(AT_LEAST), ticks(AT_MOST));
-        let mut took = 0;
+        let (mut took, mut paused) = (0, 0);
         loop {
-            if waiting < HURRY {
+            if waiting < HURRY && somebody_waits() {
+                if waiting < LEFT_FOR_LATER {
+                    return Ok(false);
+                }
+                let begin = clock::ticks();
                 pause();
+                paused += passed(begin);
+                somebody_waits(); // what came in the pause says nothing of the turn
             }
             let begin = clock::ticks();
-            let mut this_turn = 0;
-            while this_turn < turn && self.work.progress() < 1.0 {
+            loop {
                 self.step()?;
-                this_turn = clock::ticks().saturating_sub(begin);
+                if passed(begin) >= turn || self.work.progress() >= 1.0 {
+                    break;
+                }
             }
-            took += this_turn;
+            took += passed(begin);
             let progress = self.work.progress();
-            if progress >= 1.0 || took >= at_most || (took >= at_least && progress >= target) {
+            let is_enough = took >= at_most || (took >= at_least && progress >= target);
+            if progress >= 1.0 || is_enough || paused > ticks(LONG_PAUSE) {
                 return Ok(progress >= 1.0);
             }
         }
@@ -155,31 +173,28 @@ impl Sealing {
     }
 }
 
+fn passed(since: u64) -> u64 {
+    clock::ticks().saturating_sub(since)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::{
+        cell::Cell,
+        panic::{self, AssertUnwindSafe},
+        sync::LazyLock,
+    };
 
-    use ringscope_format::{Counter, FileHeader, Kind, Layout, Mode, Record};
+    use ringscope_format::{Kind, Layout, Record};
 
     use super::*;
 
     const SPANS: usize = 12_000;
-    const HZ: u64 = 1_000_000_000;
+    static HZ: LazyLock<u64> = LazyLock::new(|| clock::nominal_hz(clock::counter()));
 
     /// A file in a directory that goes with it, and so many full slots of spans in it.
     fn file(dir: &tempfile::TempDir, full: u64) -> Arc<TraceFile> {
-        let header = FileHeader {
-            recording: [7; 16],
-            file_number: 0,
-            mode: Mode::Full,
-            pid: 1,
-            created_wall_ns: 0,
-            created_tick: 0,
-            counter: Counter::X86Tsc,
-            nominal_hz: HZ,
-            layout: Layout::live(1, 4, 16_384, 0),
-        };
-        let file = Arc::new(TraceFile::create(&dir.path().join("trace"), header).unwrap());
+        let file = Arc::new(TraceFile::for_a_test(dir, Layout::live(1, 6, 16_384, 0)));
         for sequence in 1..=full {
             let mut slot = file.take_slot(|| sequence).unwrap();
             let span = |at: u64| Record::timed(Kind::SPAN, 1, 1, at * 1_000, at * at % 977);
@@ -193,9 +208,9 @@ mod tests {
         file
     }
 
-    /// Turns of the drain until there is a chunk.
+    /// Turns of the drain until there is a chunk, while nobody waits.
     fn turns(sealing: &mut Sealing, filled: f32) -> usize {
-        1 + std::iter::repeat_with(|| sealing.go_on(filled, HZ, || ()).unwrap())
+        1 + std::iter::repeat_with(|| sealing.go_on(filled, *HZ, || false, || ()).unwrap())
             .take_while(|ready| !ready)
             .count()
     }
@@ -209,20 +224,77 @@ mod tests {
         }
     }
 
+    /// Somebody who records whenever the drain pauses, and never else.
+    #[derive(Default)]
+    struct Bystander {
+        recorded: Cell<u64>,
+        known: Cell<u64>,
+        pauses: Cell<u64>,
+        turns: Cell<u64>,
+    }
+
+    impl Bystander {
+        fn waits(&self) -> bool {
+            self.turns.set(self.turns.get() + 1);
+            self.recorded.get() == self.known.replace(self.recorded.get())
+        }
+
+        fn has_a_pause(&self) {
+            self.pauses.set(self.pauses.get() + 1);
+            self.recorded.set(self.recorded.get() + 1);
+        }
+    }
+
     #[test]
-    fn others_run_before_every_turn_unless_slots_wait() {
-        for (full, others_run) in [(1, true), (2, true), (4, false)] {
+    fn nobody_is_made_to_wait_unless_slots_do_and_then_with_a_pause_before_every_turn() {
+        for (full, gets_on, pauses) in [
+            (1, false, false),
+            (3, false, false),
+            (4, true, true),
+            (5, true, true),
+            (6, true, false),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             let mut sealing = Sealing::new(file(&dir, full)).unwrap();
-            let (pauses, mut turns) = (Cell::new(0), 0);
-            // By so slow a clock a turn is a tick, which the first step of it fills.
-            let slow = 100_000;
-            while sealing.work.complete().is_none() {
-                sealing.go_on(1.0, slow, || pauses.set(pauses.get() + 1)).unwrap();
-                turns += 1;
+            // By so slow a clock a turn is over with its first step.
+            let (slow, mut ticks) = (1_000, 0);
+            let other = Bystander::default();
+            while sealing.work.complete().is_none() && ticks < 1_000 {
+                sealing.go_on(1.0, slow, || other.waits(), || other.has_a_pause()).unwrap();
+                ticks += 1;
             }
-            assert!(turns > 5);
-            assert_eq!(pauses.get(), if others_run { turns } else { 0 }, "{full} full slots");
+            assert_eq!(sealing.work.complete().is_some(), gets_on, "{full} full slots");
+            // Asked before each turn, and told of each pause.
+            let turns = other.turns.get() - other.pauses.get();
+            assert_eq!(other.pauses.get(), if pauses { turns } else { 0 }, "{full} full slots");
+            assert!(!pauses || turns > 10);
+        }
+    }
+
+    #[test]
+    fn who_waits_only_at_times_has_the_work_left_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sealing = Sealing::new(file(&dir, 1)).unwrap();
+        let mut waits = [true, false].into_iter().cycle();
+        let begun = sealing.go_on(0.0, 1_000, || waits.next().unwrap(), || unreachable!());
+        assert!(!begun.unwrap() && sealing.work.progress() == 0.0);
+        let gone_on = sealing.go_on(0.0, 1_000, || waits.next().unwrap(), || unreachable!());
+        assert!(!gone_on.unwrap() && sealing.work.progress() > 0.0);
+    }
+
+    #[test]
+    fn pauses_that_have_taken_long_are_enough_so_that_the_rings_are_looked_at() {
+        for (each, at_most) in [(2 * LONG_PAUSE, 1), (LONG_PAUSE / 2, 3)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut sealing = Sealing::new(file(&dir, 4)).unwrap();
+            let paused = Cell::new(0);
+            let pause = || {
+                paused.set(paused.get() + 1);
+                std::thread::sleep(each);
+            };
+            assert!(!sealing.go_on(1.0, *HZ, || true, pause).unwrap());
+            assert!((1..=at_most).contains(&paused.get()), "{}", paused.get());
+            assert!(sealing.work.progress() > 0.0);
         }
     }
 
@@ -231,10 +303,34 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut sealing = Sealing::new(file(&dir, 1)).unwrap();
         turns(&mut sealing, 0.5);
-        assert!(!sealing.go_on(0.0, HZ, || ()).unwrap(), "it is said once");
+        assert!(!sealing.go_on(0.0, *HZ, || false, || ()).unwrap(), "it is said once");
         assert_eq!(sealing.sealed().unwrap().content.events.len(), SPANS);
         sealing.written(|| ());
-        assert!(sealing.sealed().is_none() && !sealing.go_on(1.0, HZ, || ()).unwrap());
+        let gone_on = sealing.go_on(1.0, *HZ, || false, || ()).unwrap();
+        assert!(sealing.sealed().is_none() && !gone_on);
+    }
+
+    #[test]
+    fn who_panics_in_the_midst_of_a_slot_leaves_it_to_be_sealed_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let sealing = Mutex::new(Sealing::new(file(&dir, 1)).unwrap());
+        let mut asked = 0;
+        // By so slow a clock it a turn is a step.
+        let mut panics_in_the_midst = || {
+            asked += 1;
+            assert!(asked < 5, "as the test wants it");
+            false
+        };
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+            let mut sealing = sealing.lock().unwrap();
+            while !sealing.go_on(1.0, 1_000, &mut panics_in_the_midst, || ()).unwrap() {}
+        }));
+        assert!(caught.is_err() && sealing.is_poisoned());
+        let mut sealing = lock(&sealing);
+        assert!(!sealing.work.is_busy(), "what is half done is not gone on with");
+        assert_eq!(sealing.finish().unwrap().unwrap().content.events.len(), SPANS);
+        sealing.written(|| ());
+        assert!(sealing.finish().unwrap().is_none());
     }
 
     #[test]
@@ -242,7 +338,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut sealing = Sealing::new(file(&dir, 3)).unwrap();
         for sequence in 1..=3 {
-            sealing.go_on(0.0, HZ, || ()).unwrap();
+            sealing.go_on(0.0, *HZ, || false, || ()).unwrap();
             let sealed = sealing.finish().unwrap().unwrap();
             assert_eq!(sealed.content.sequence, sequence);
             assert_eq!(sealed.content.events.len(), SPANS);

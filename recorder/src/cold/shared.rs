@@ -81,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) fullest_ring: AtomicU64,
     pub(crate) most_full_slots: AtomicU64,
     pub(crate) rings: AtomicU32,
+    hot_core: AtomicU32,
     /// A span that was slow enough to cause a dump.
     pub(crate) slow_span: Mutex<Option<SlowSpan>>,
     pub(crate) dump_requests: Mutex<Vec<DumpRequest>>,
@@ -91,6 +92,9 @@ pub(crate) struct Shared {
     #[cfg(feature = "exporters")]
     pub(crate) handlers: crate::handlers::Handlers,
 }
+
+/// As [`Shared::hot_core`].
+const NO_CORE: u32 = u32::MAX;
 
 /// What the drain saw.
 #[derive(Clone, Debug)]
@@ -106,6 +110,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// The core that the drain has left last, as somebody who records waited for it there, if
+    /// it has not been back since without anybody waiting.
+    pub(crate) fn hot_core(&self) -> Option<u32> {
+        Some(self.hot_core.load(Ordering::Relaxed)).filter(|core| *core != NO_CORE)
+    }
+
+    pub(crate) fn set_hot_core(&self, core: Option<u32>) {
+        self.hot_core.store(core.unwrap_or(NO_CORE), Ordering::Relaxed);
+    }
+
     pub(crate) fn new(config: Config, ticks_per_second: u64) -> Self {
         Self {
             config,
@@ -131,6 +145,7 @@ impl Shared {
             fullest_ring: AtomicU64::new(0),
             most_full_slots: AtomicU64::new(0),
             rings: AtomicU32::new(0),
+            hot_core: AtomicU32::new(NO_CORE),
             slow_span: Mutex::new(None),
             dump_requests: Mutex::new(Vec::new()),
             dumps: Mutex::new(Vec::new()),

@@ -12,6 +12,7 @@ use ringscope_format::{Kind, Link, LinkRole, Record, SkipCause, Status, Value, V
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF},
     clock::ticks,
+    homes,
     lane::Lane,
     open_spans::{OpenSpanCopy, OpenSpans},
     ring_pool,
@@ -23,8 +24,10 @@ use crate::hot::{
 pub(crate) const LISTED: usize = 512;
 
 /// The table of open spans, made when the first one begins.
-pub(crate) static OPEN: LazyLock<Box<OpenSpans<LISTED>>> =
-    LazyLock::new(|| Box::new(OpenSpans::new()));
+pub(crate) static OPEN: LazyLock<Box<OpenSpans<LISTED>>> = LazyLock::new(|| {
+    homes::keep();
+    Box::new(OpenSpans::new())
+});
 
 /// Whether the drain has anything to look for there.
 pub(crate) static EVER_USED: AtomicBool = AtomicBool::new(false);

@@ -84,6 +84,8 @@ static HEAD: AtomicPtr<CallSite> = AtomicPtr::new(ptr::null_mut());
 /// Set in a forked child: nothing records there again.
 static FORKED: AtomicBool = AtomicBool::new(false);
 static RULES_VERSION: AtomicU32 = AtomicU32::new(0);
+/// When sites were last switched on.
+static ON_SINCE: AtomicU64 = AtomicU64::new(0);
 static CONTROL: Mutex<Control> =
     Mutex::new(Control { recording: None, rules: None, by_name: None });
 
@@ -403,10 +405,19 @@ fn all() -> impl Iterator<Item = &'static CallSite> {
 /// Switches every site on, as the rules allow.
 pub(crate) fn switch_on(ticks_per_second: u64, rules: Rules) {
     let mut control = control();
+    ON_SINCE.store(clock::ticks(), Relaxed);
     control.recording = Some(ticks_per_second);
     control.rules = Some(rules);
     RULES_VERSION.fetch_add(1, Release);
     all().for_each(|site| site.apply(&control));
+}
+
+/// Whether that was before the recording of now began.
+#[cfg(feature = "tracing")]
+pub(crate) fn was_before(tick: u64, now: u64) -> bool {
+    let since = ON_SINCE.load(Relaxed);
+    // A counter that has gone back since then tells nothing.
+    tick < since && since <= now
 }
 
 /// Replaces the rules while recording.

@@ -26,10 +26,11 @@ use std::{
 
 use ringscope_format::{ClockPair, Counter};
 
+use crate::settings;
+
 /// Whether [`ticks`] reads the hardware counter: decided once, by whoever asks first.
-static HARDWARE: LazyLock<bool> = LazyLock::new(|| {
-    std::env::var_os("RINGSCOPE_CLOCK").is_none_or(|clock| clock != "os") && counter_is_invariant()
-});
+static HARDWARE: LazyLock<bool> =
+    LazyLock::new(|| !settings::wants_os_clock() && counter_is_invariant());
 
 /// The counter, now.
 pub(crate) fn ticks() -> u64 {

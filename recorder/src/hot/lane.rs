@@ -11,8 +11,13 @@
 
 #![allow(unsafe_code)] // the producer half is behind an UnsafeCell; see `Lane::producer`
 
-use std::{cell::UnsafeCell, ptr};
+use std::{
+    cell::UnsafeCell,
+    ptr,
+    sync::{Mutex, PoisonError},
+};
 
+use memmap2::MmapMut;
 use ringscope_format::{
     Kind, LISTED_FRAMES, Link, LongRefs, LostCause, MAX_SLOTS, Record, SkipCause, Status, Value,
     slots_needed, slots_needed_with, texts_left_cut, too_wide, write_slots_with,
@@ -106,6 +111,12 @@ impl Counts {
     /// Differs whenever something was counted.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
+    }
+
+    /// Lost events, their slots, and skipped events, by cause.
+    pub(crate) fn read(&self) -> [[u64; 8]; 3] {
+        [&self.lost, &self.lost_slots, &self.skipped]
+            .map(|counts| counts.each_ref().map(|count| count.load(Relaxed)))
     }
 
     /// Owner only: for the next one.
@@ -261,13 +272,14 @@ impl Lane {
         u64::from(self.track()) << 32 | u64::from(n)
     }
 
-    /// Claimant only: makes the lane ready for its new owner.
-    pub(crate) fn settle(&self, owner: Owner, ring_records: usize) {
+    /// Claimant only: makes the lane ready for its new owner. Returns false, and the lane is as it
+    /// was, if there is no memory for a ring.
+    pub(crate) fn settle(&self, owner: Owner, ring_records: usize) -> bool {
         let track = owner.track;
         // SAFETY: between `claim` and `settle` the claimant has all cells to itself.
         unsafe {
             if (*self.producer.get()).buffer().capacity() != ring_records {
-                let (mut producer, consumer) = RingBuffer::new(ring_records);
+                let Some((mut producer, consumer)) = new_ring(ring_records) else { return false };
                 self.ahead.begin(touch_every_page(&mut producer), ring_records);
                 *self.producer.get() = producer;
                 *self.consumer.get() = consumer;
@@ -279,6 +291,7 @@ impl Lane {
         self.begun.store(0, Relaxed);
         self.track_word.store(u64::from(track) << 32, Relaxed);
         self.ownership.settle();
+        true
     }
 
     /// Owner only, at thread exit: no push after this.
@@ -318,6 +331,20 @@ impl Lane {
         // SAFETY: as in `drop_ring`.
         unsafe { (*self.producer.get()).buffer().capacity() }
     }
+}
+
+/// Memory that rings leave to the program.
+const LEFT_TO_THE_PROGRAM: usize = 4 << 20;
+
+/// A ring, if there is memory for one: to ask the allocator for more than there is would end the
+/// program. So it is asked for before, one ring at a time, and of the system, since memory that is given
+/// back to an allocator may change how that treats the program.
+fn new_ring(records: usize) -> Option<(Producer<Record>, Consumer<Record>)> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = records.checked_mul(size_of::<Record>())?.checked_add(LEFT_TO_THE_PROGRAM)?;
+    drop(MmapMut::map_anon(bytes).ok()?);
+    Some(RingBuffer::new(records))
 }
 
 /// Writes to every page of a new ring once, so that the kernel hands them out now

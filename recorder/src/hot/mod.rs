@@ -11,6 +11,7 @@ pub(crate) mod async_span;
 pub(crate) mod call_site;
 pub(crate) mod clock;
 pub(crate) mod fetch_ahead;
+pub(crate) mod homes;
 pub(crate) mod in_flight;
 pub(crate) mod lane;
 pub(crate) mod metric;

@@ -22,6 +22,7 @@ use ringscope_format::{Link, LostCause, Record, SkipCause, Value, slots_needed};
 
 use crate::hot::{
     call_site::unless_reentered,
+    homes,
     lane::{Lane, Owner},
     ownership::DrainView,
 };
@@ -248,7 +249,7 @@ impl Pool {
     /// in their rings the next drain throws away as it starts.
     fn recycle(&self) {
         let retired = |lane: &&&'static Lane| lane.ownership.drain_view() == DrainView::Retired;
-        self.lanes.iter().filter(retired).for_each(|lane| lane.ownership.recycle());
+        self.lanes.iter().filter(retired).for_each(|lane| recycle(lane));
     }
 
     /// How many records the ring of a lane should hold.
@@ -285,7 +286,10 @@ fn claim(is_recorder: bool) -> Option<&'static Lane> {
         };
         (lane, pool.records_for(lane.index, is_recorder))
     };
-    lane.settle(describe_this_thread(is_recorder), ring_records);
+    if !lane.settle(describe_this_thread(is_recorder), ring_records) {
+        lane.ownership.give_up();
+        return None;
+    }
     // A thread that is new is about to record: the drain should not be dozing.
     if let Ok(drain) = DRAIN.try_lock()
         && let Some(drain) = drain.as_ref()
@@ -350,6 +354,13 @@ fn divide(ring_records: Option<usize>, budget_bytes: u64) -> (usize, usize) {
     // At least two: the recorder's own thread has one, and may be one too many.
     let most = MAX_LANES as u64 - 1;
     (large, (left / bytes(usual)).clamp(2, most) as usize)
+}
+
+/// Drain, or without one whoever claims a lane: one whose thread has gone and whose ring is empty,
+/// or emptied later, is free again.
+pub(crate) fn recycle(lane: &Lane) {
+    homes::remember(lane.owner());
+    lane.ownership.recycle();
 }
 
 /// The recording is over, and its drain gone.

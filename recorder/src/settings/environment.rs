@@ -3,10 +3,12 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    path::Path,
+    sync::LazyLock,
     time::Duration,
 };
 
-use super::{Origin, Settings};
+use super::{Origin, Settings, values};
 
 /// Variables of metallic-instrumentation and the settings they are.
 const THEIRS: [(&str, &str); 5] = [
@@ -32,6 +34,18 @@ const OURS: [(&str, &str); 11] = [
     ("RINGSCOPE_REPRO", "repro"),
 ];
 
+/// Which clock the whole process reads.
+const CLOCK: &str = "RINGSCOPE_CLOCK";
+/// Where the file is.
+const CONFIG: &str = "RINGSCOPE_CONFIG";
+
+/// What all of ours begin with.
+const PREFIX: &str = "RINGSCOPE_";
+/// Those that are no settings: of the repository's tests, and for what they start.
+const OF_TESTS: [&str; 4] =
+    ["RINGSCOPE_CRASH_AT", "RINGSCOPE_PYTHON", "RINGSCOPE_REGENERATE", "RINGSCOPE_REQUIRE"];
+const PREFIX_OF_TESTS: &str = "RINGSCOPE_TEST_";
+
 /// Whether they have rows written at an interval.
 const LOG_ENABLED: &str = "METRICS_LOG_ENABLED";
 /// Beside which file and how often, where nothing else says so.
@@ -40,6 +54,55 @@ const USUAL_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn read(settings: &mut Settings, warn: &mut dyn FnMut(String)) {
     read_from(&|name| env::var_os(name), settings, warn);
+    // It warns by itself, once: whoever records without reading the rest has to hear it too.
+    wants_os_clock();
+    if !cfg!(feature = "config") {
+        without_a_file(env::var_os(CONFIG)).into_iter().for_each(&mut *warn);
+    }
+    unknown(env::vars_os().map(|it| it.0)).into_iter().for_each(warn);
+}
+
+/// Whether the operating system's clock is asked for: decided once, by whoever asks first, who
+/// warns of what is not understood.
+pub(crate) fn wants_os_clock() -> bool {
+    static WANTED: LazyLock<bool> = LazyLock::new(|| {
+        let Some(value) = env::var_os(CLOCK).filter(|value| !value.is_empty()) else {
+            return false;
+        };
+        let wanted = match value.to_str().map(str::trim) {
+            Some(text) => values::clock(text).map_err(|why| format!("{CLOCK} = `{text}`: {why}")),
+            None => Err(format!("{CLOCK}: is not UTF-8")),
+        };
+        if let Err(why) = &wanted {
+            super::warn(format!("{why}; it is left as it was"));
+        }
+        wanted.is_ok()
+    });
+    *WANTED
+}
+
+/// What a build that reads no file says to somebody who names one.
+fn without_a_file(asked: Option<OsString>) -> Option<String> {
+    let asked = asked.filter(|path| !path.is_empty())?;
+    // That is how people say that there is none.
+    (Path::new(&asked) != Path::new("/dev/null"))
+        .then(|| format!("{CONFIG}: built without the feature `config`, so no file is read"))
+}
+
+/// Of names that begin as ours do, those that are nobody's.
+fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let is_known = |name: &str| {
+        OURS.iter().any(|it| it.0 == name)
+            || [CLOCK, CONFIG].contains(&name)
+            || OF_TESTS.contains(&name)
+            || name.starts_with(PREFIX_OF_TESTS)
+    };
+    let ours = names.map(|name| name.to_string_lossy().into_owned());
+    let mut unknown: Vec<String> =
+        ours.filter(|name| name.starts_with(PREFIX) && !is_known(name)).collect();
+    unknown.sort();
+    let warning = |name| format!("{name}: there is no such variable; it is left out");
+    unknown.into_iter().map(warning).collect()
 }
 
 fn read_from(
@@ -72,7 +135,7 @@ fn read_from(
 
 fn log_enabled(value: &OsStr, settings: &mut Settings) -> Result<(), String> {
     let text = value.to_str().ok_or("is not UTF-8")?;
-    if super::values::yes_or_no(text.trim())? {
+    if values::yes_or_no(text.trim())? {
         settings.jsonl.get_or_insert_with(|| USUAL_JSONL.into());
         settings.jsonl_interval.get_or_insert(USUAL_INTERVAL);
     } else {
@@ -115,6 +178,22 @@ mod tests {
     }
 
     #[test]
+    fn every_alias_is_taken_by_itself() {
+        let taken = |name: &str, value: &str| {
+            let (settings, warnings) = read(&[(name, value)]);
+            assert!(warnings.is_empty(), "{name}: {warnings:?}");
+            settings
+        };
+        assert_eq!(taken("METALLIC_LOG_LEVEL", "debug").level, Some(Level::Debug));
+        assert_eq!(taken("METALLIC_METRICS_CONSOLE", "1").console, Some(true));
+        let jsonl = taken("METALLIC_METRICS_JSONL_PATH", "theirs.jsonl").jsonl;
+        assert_eq!(jsonl, Some(PathBuf::from("theirs.jsonl")));
+        assert_eq!(taken("METALLIC_EMIT_LATENCY", "false").gpu_latency, Some(false));
+        let interval = taken("METRICS_LOG_INTERVAL_SECS", "5").jsonl_interval;
+        assert_eq!(interval, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
     fn every_variable_says_so_when_it_is_not_understood_and_an_empty_one_is_not_there() {
         let paths = ["RINGSCOPE_TRACE", "RINGSCOPE_JSONL", "METALLIC_METRICS_JSONL_PATH"];
         let names = THEIRS.iter().chain(&OURS).map(|it| it.0).chain([LOG_ENABLED]);
@@ -124,6 +203,33 @@ mod tests {
             assert!(warnings[0].starts_with(name), "{warnings:?}");
             assert_eq!(read(&[(name, "")]).1, [""; 0], "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_nobodys_is_warned_of_and_all_that_the_readme_names_are_known() {
+        let said = |names: &[&str]| unknown(names.iter().map(OsString::from));
+        assert_eq!(
+            said(&["RINGSCOPE_SLOW", "RINGSCOPE_SAMPEL", "PATH", "RINGSCOP_TRACE"]),
+            [
+                "RINGSCOPE_SAMPEL: there is no such variable; it is left out",
+                "RINGSCOPE_SLOW: there is no such variable; it is left out",
+            ]
+        );
+        assert_eq!(said(&["RINGSCOPE_TEST_SCENE", "RINGSCOPE_CRASH_AT"]), [""; 0]);
+        let readme = include_str!("../../../README.md");
+        let words = readme.split(|c: char| !c.is_ascii_uppercase() && c != '_');
+        let named = words.filter(|word| word.starts_with(PREFIX) && *word != PREFIX);
+        let named: Vec<&str> = named.collect();
+        assert!(named.len() > OURS.len(), "{named:?}");
+        assert_eq!(said(&named), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_that_is_named_to_a_build_without_one_is_warned_of() {
+        let said = |asked: Option<&str>| without_a_file(asked.map(OsString::from));
+        let expected = "RINGSCOPE_CONFIG: built without the feature `config`, so no file is read";
+        assert_eq!(said(Some("other.toml")).as_deref(), Some(expected));
+        assert_eq!((said(None), said(Some("")), said(Some("/dev/null"))), (None, None, None));
     }
 
     #[test]

@@ -1,8 +1,15 @@
 //! `ringscope.toml`: the same settings as in the environment, and lines about the run.
 //!
-//! Looked for in the current directory, or where `RINGSCOPE_CONFIG` says.
+//! Looked for in the current directory, or where `RINGSCOPE_CONFIG` says. Never waited for, and
+//! never read for long: a pipe or a device is no file of settings. `/dev/null` is an empty one.
 
-use std::{collections::BTreeMap, env, fmt, fs, io, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    env, fmt,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 use toml::{Spanned, Value};
 
@@ -24,11 +31,22 @@ pub(super) fn read(settings: &mut Settings, warn: &mut dyn FnMut(String)) {
     }
 }
 
-fn read_text(path: &std::path::Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > MOST_BYTES {
+fn read_text(path: &Path) -> io::Result<String> {
+    // How people say that there is none.
+    if path == Path::new("/dev/null") {
+        return Ok(String::new());
+    }
+    // Looked at before it is opened, which waits for who writes if it is a pipe.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    // Its length says little where files are made as they are read, as those of /proc are.
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
         return Err(io::Error::other("larger than a file of settings can be"));
     }
-    fs::read_to_string(path)
+    io::read_to_string(bytes.as_slice())
 }
 
 fn take(

@@ -14,6 +14,8 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::{Action, Builder, Recorder, Rules};
 
+#[cfg(not(feature = "off"))]
+pub(crate) use environment::wants_os_clock;
 pub use values::Level;
 pub(crate) use values::Mode;
 
@@ -71,8 +73,9 @@ impl Settings {
             "mode" => values::mode(text, USUAL_CAP, &mut note).map(|mode| self.mode = Some(mode)),
             "console" => values::yes_or_no(text).map(|yes| self.console = Some(yes)),
             "jsonl" => values::path(text).map(|path| self.jsonl = Some(path)),
-            "jsonl_interval" => values::duration(text, 1.0, &mut note)
-                .map(|every| self.jsonl_interval = Some(every)),
+            "jsonl_interval" => {
+                values::interval(text, &mut note).map(|every| self.jsonl_interval = Some(every))
+            }
             "slow_ms" => {
                 values::duration(text, 1e-3, &mut note).map(|least| self.slow = Some(least))
             }
@@ -92,13 +95,17 @@ impl Settings {
         (self.trace.is_some() || exports) && self.level != Some(Level::Off)
     }
 
-    /// Settings that say how to record, by the file's names for them.
+    /// Settings that say how to record, by the file's names for them. Not those that are switched
+    /// off, as nothing is then what was asked for; without a recording
+    /// [`gpu_latency`](crate::gpu_latency) is what it is, though, whatever was set.
     fn are_about_a_recording(&self) -> Vec<&'static str> {
         let about = [
+            ("level", self.level.is_some()),
             ("filter", self.filter.is_some()),
             ("sample", self.sample.is_some()),
             ("mode", self.mode.is_some()),
             ("jsonl_interval", self.jsonl_interval.is_some()),
+            ("gpu_latency", self.gpu_latency.is_some()),
             ("repro", self.repro == Some(true)),
         ];
         about.into_iter().filter(|it| it.1).map(|it| it.0).collect()
@@ -267,6 +274,7 @@ mod tests {
         assert_eq!(mode(from_env()), (Some(30), None));
         assert_eq!(mode(from_env().rotate_at(5 << 20)), (None, Some(5 << 20)));
         assert_eq!(mode(from_env().full()), (None, None));
+        assert_eq!(mode(from_env().rotate_at(5 << 20).full()), (None, None));
         let last = from_env().rotate_at(5 << 20).keep_last(Duration::from_secs(7), 5 << 20);
         assert_eq!(mode(last), (Some(7), None));
     }

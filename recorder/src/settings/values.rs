@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{Rules, rules::parse_duration};
+use crate::{
+    Rules,
+    config::{LARGEST_CAP, SMALLEST_CAP},
+    rules::parse_duration,
+};
 
 /// How much of what `tracing` tells is recorded; what the macros of this
 /// crate record has no level.
@@ -37,11 +41,22 @@ pub(super) type Note = Option<String>;
 /// The longest duration that is taken: clocks overflow with those that a typo makes.
 const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
+/// Rows are looked after once a second.
+const A_SECOND: Duration = Duration::from_secs(1);
+
 fn a_year_at_most(duration: Duration, note: &mut Note) -> Duration {
     if duration > A_YEAR {
-        *note = Some("longer than a year; a year is taken".to_owned());
+        add("longer than a year; a year is taken", note);
     }
     duration.min(A_YEAR)
+}
+
+/// One value may have several parts that are not taken as they were written.
+fn add(what: &str, note: &mut Note) {
+    *note = Some(match note.take() {
+        Some(before) => format!("{before}; {what}"),
+        None => what.to_owned(),
+    });
 }
 
 pub(super) fn path(text: &str) -> Taken<PathBuf> {
@@ -97,8 +112,19 @@ pub(super) fn mode(text: &str, usual_cap: u64, note: &mut Note) -> Taken<Mode> {
     let rest = text.strip_prefix("keep-last:").ok_or_else(not)?;
     let (window, cap) = rest.split_once(':').map_or((rest, None), |(w, cap)| (w, Some(cap)));
     let window = parse_duration(window).filter(|window| !window.is_zero()).ok_or_else(not)?;
-    let cap_bytes = cap.map_or(Some(usual_cap), bytes).ok_or_else(not)?;
-    Ok(Mode::KeepLast { window: a_year_at_most(window, note), cap_bytes })
+    let cap = cap.map(|cap| bytes(cap).ok_or_else(not)).transpose()?;
+    let window = a_year_at_most(window, note);
+    let cap_bytes = cap.map_or(usual_cap, |cap| within_the_caps(cap, note));
+    Ok(Mode::KeepLast { window, cap_bytes })
+}
+
+fn within_the_caps(cap: u64, note: &mut Note) -> u64 {
+    if cap < SMALLEST_CAP {
+        add("less than 4 MiB; 4 MiB is taken", note);
+    } else if cap > LARGEST_CAP {
+        add("more than 1 TiB; 1 TiB is taken", note);
+    }
+    cap.clamp(SMALLEST_CAP, LARGEST_CAP)
 }
 
 /// `1048576`, `64MiB`, `64MB`, `1GiB`.
@@ -118,6 +144,14 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
+/// Whether it is the operating system's clock that is to be read.
+pub(super) fn clock(text: &str) -> Taken<()> {
+    match text.eq_ignore_ascii_case("os") {
+        true => Ok(()),
+        false => Err("not a clock to choose; write `os`".to_owned()),
+    }
+}
+
 pub(super) fn yes_or_no(text: &str) -> Taken<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),
@@ -133,6 +167,15 @@ pub(super) fn duration(text: &str, unit: f64, note: &mut Note) -> Taken<Duration
     let found = plain.or_else(|| parse_duration(text)).map(|found| a_year_at_most(found, note));
     let unit = if unit == 1.0 { "10s" } else { "200ms" };
     found.ok_or_else(|| format!("not a duration; write `{unit}`"))
+}
+
+/// A duration of so many seconds or with its unit, of a second at least.
+pub(super) fn interval(text: &str, note: &mut Note) -> Taken<Duration> {
+    let found = duration(text, 1.0, note)?;
+    if found < A_SECOND {
+        add("shorter than a second; a second is taken", note);
+    }
+    Ok(found.max(A_SECOND))
 }
 
 #[cfg(test)]
@@ -198,6 +241,44 @@ mod tests {
         assert!(note.is_some());
         let mut note = None;
         assert_eq!(super::duration("31536000", 1.0, &mut note), Ok(A_YEAR));
+        assert_eq!(note, None);
+    }
+
+    #[test]
+    fn what_a_flight_recorder_cannot_keep_is_the_nearest_that_it_can_and_said() {
+        let (too_little, too_much) =
+            ("less than 4 MiB; 4 MiB is taken", "more than 1 TiB; 1 TiB is taken");
+        for (cap, taken, said) in [
+            ("0", SMALLEST_CAP, Some(too_little)),
+            ("1", SMALLEST_CAP, Some(too_little)),
+            ("1MiB", SMALLEST_CAP, Some(too_little)),
+            ("4MB", SMALLEST_CAP, Some(too_little)),
+            ("4MiB", SMALLEST_CAP, None),
+            ("1024GiB", LARGEST_CAP, None),
+            ("1025GiB", LARGEST_CAP, Some(too_much)),
+        ] {
+            let mut note = None;
+            let keeps = super::mode(&format!("keep-last:30s:{cap}"), 7, &mut note);
+            let window = Duration::from_secs(30);
+            assert_eq!(keeps, Ok(Mode::KeepLast { window, cap_bytes: taken }), "{cap}");
+            assert_eq!(note.as_deref(), said, "{cap}");
+        }
+        let mut note = None;
+        super::mode("keep-last:600000m:1", 7, &mut note).unwrap();
+        let both = format!("longer than a year; a year is taken; {too_little}");
+        assert_eq!(note, Some(both));
+    }
+
+    #[test]
+    fn an_interval_of_less_than_a_second_is_a_second_and_said() {
+        for text in ["0", "0s", "10ms", "0.999"] {
+            let mut note = None;
+            assert_eq!(interval(text, &mut note), Ok(A_SECOND), "{text}");
+            let said = "shorter than a second; a second is taken";
+            assert_eq!(note.as_deref(), Some(said), "{text}");
+        }
+        let mut note = None;
+        assert_eq!(interval("1", &mut note), Ok(A_SECOND));
         assert_eq!(note, None);
     }
 

@@ -5,6 +5,8 @@ use std::{sync::Barrier, thread, time::Duration};
 use ringscope::{LostCause, Recorder, Summary, counter, event, span};
 use ringscope_format::Trace;
 
+#[cfg(target_os = "linux")]
+use crate::{child::wait_until, posix};
 use crate::{
     child::{Scene, child},
     told::Told,
@@ -134,6 +136,32 @@ fn a_loss_says_when_it_happened() {
         assert!(loss.not_after >= begin && loss.not_before <= over, "{loss:?}: {begin} to {over}");
         assert!(loss.not_before >= told.only("quiet").start, "{loss:?}");
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")] // for where the file is mapped
+fn what_is_lost_while_the_drain_is_held_up_in_a_tick_is_noted_up_to_when_it_was_counted() {
+    const PAGE: u64 = 4_096;
+    let end = child(|scene| {
+        let recorder = scene.builder().ring_records(512).ticks(SLOW, SLOW).start().unwrap();
+        // More than a page of the slot: its first is stored to also where there is nothing new.
+        (0..256).for_each(|_| event!("before"));
+        assert!(recorder.flush());
+        let layout = Told::read(&scene.trace()).trace.header().layout;
+        let held = posix::hold_stores(&scene.trace(), layout.raw_offset + PAGE);
+        event!("found by the tick");
+        wait_until("the drain is held up", || held.one_waits());
+        event!("while it is held up");
+        (0..1_000).for_each(|_| event!("too many"));
+        held.let_go();
+        assert!(finish(scene, recorder).lost > 0);
+    });
+    let end = end.run().succeeded();
+    let told = end.trace();
+    told.is_finished_and_adds_up().losses_add_up();
+    let begin = told.only("while it is held up").start;
+    let losses = told.trace.losses();
+    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.not_after >= begin), "{losses:?}");
 }
 
 #[test]

@@ -231,6 +231,11 @@ impl End {
         said.unwrap_or_else(|| panic!("nothing was said about {key}: {}", self.stderr))
     }
 
+    /// Whether it said anything under it.
+    pub(crate) fn has_said(&self, key: &str) -> bool {
+        lookup(self.dir.path(), key).is_some()
+    }
+
     /// The same as a number.
     #[track_caller]
     pub(crate) fn number(&self, key: &str) -> u64 {

@@ -1,16 +1,21 @@
 //! A process dies; the file tells what it did until then.
 
 use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicI32, AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ringscope::{Recorder, event, span};
-use ringscope_format::{OwnedValue, RecordingState};
+use ringscope_format::{
+    OwnedValue, RecordingState, VITALS_LENGTH, VITALS_OFFSET, Vitals, read_twin,
+};
 
 use crate::{
     child::{End, Scene, child, wait_until},
@@ -70,6 +75,51 @@ fn fatal_signals_sent_from_outside_take_their_course() {
         });
         told_everything(&end.argument(signal).run().died_of(signal), signal);
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_comes_before_the_recorders_threads_are_up_finds_a_thread_that_can_wait_for_them() {
+    let end = child(|scene| {
+        // A drain that has just been made runs when others wait, and not before.
+        posix::share_one_core();
+        for _ in 0..30 {
+            // Without the threads of the harness.
+            let status = posix::in_fork(|| {
+                std::mem::forget(scene.builder().start().unwrap());
+                let dies = thread::spawn(|| {
+                    (0..1_000_u64).for_each(|i| drop(span!("step", i = i)));
+                    posix::raise(libc::SIGABRT);
+                });
+                dies.join().unwrap();
+                thread::sleep(Duration::from_secs(60));
+            });
+            assert_eq!(status & 0x7F, libc::SIGABRT);
+            let told = Told::read(&scene.trace());
+            told.adds_up().losses_add_up();
+            assert_eq!(told.vitals().state, RecordingState::FatalSignal);
+            assert_eq!(told.named("step").len(), 1_000);
+        }
+    });
+    end.run().succeeded();
+}
+
+#[test]
+fn a_signal_that_all_threads_of_the_program_have_put_off_does_not_come_to_the_recorders() {
+    let end = child(|scene| {
+        // One thread alone: those of the harness would take the signal.
+        let status = posix::in_fork(|| {
+            let recorder = scene.builder().start().unwrap();
+            posix::put_off(libc::SIGABRT);
+            (0..1_000_u64).for_each(|i| drop(span!("step", i = i)));
+            posix::raise(libc::SIGABRT);
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(recorder.finish().unwrap().stored, 1_000);
+            // As without a recorder, it is still to come.
+        });
+        assert_eq!(status, 0);
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
 }
 
 #[test]
@@ -377,4 +427,69 @@ fn a_kill_in_a_tight_loop_shows_what_the_loop_is_in() {
         assert!((2..=4).contains(depth), "{depth}");
         assert_eq!(spans[..2], ["outer", "second"]);
     }
+}
+
+/// How many events are in a file that is being written, by its vitals.
+fn stored(path: &Path) -> u64 {
+    let mut block = [0; VITALS_LENGTH];
+    File::open(path).unwrap().read_exact_at(&mut block, VITALS_OFFSET as u64).unwrap();
+    let vitals = read_twin(&block).and_then(|(_, payload)| Vitals::parse(payload));
+    vitals.map_or(0, |vitals| vitals.stored)
+}
+
+#[test]
+fn more_than_a_stretch_is_in_the_file_without_being_asked_for() {
+    /// More units than the drain copies at once, and less than a quarter of the ring.
+    const SPANS: u64 = 11_000;
+    const TICK: Duration = Duration::from_millis(800);
+    let mut running = child(|scene| {
+        // So slow that all of them are there when it comes.
+        let _recorder = scene.builder().ticks(TICK, TICK).start().unwrap();
+        // A thread that is new to the drain wakes it.
+        assert!(ringscope::register_thread());
+        thread::sleep(TICK / 4);
+        {
+            let _outer = span!("outer");
+            (1..SPANS).for_each(|_| drop(span!("inner")));
+        }
+        let _open = span!("open");
+        scene.say("recorded", SPANS);
+        thread::park();
+    })
+    .start();
+    running.wait_until_said("recorded");
+    let trace = running.path("run.trace");
+    wait_until("the first stretch is in the file", || stored(&trace) > 0);
+    // The rest is not a tick behind it.
+    let begun = Instant::now();
+    while stored(&trace) < SPANS && begun.elapsed() < TICK / 2 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    posix::kill(running.pid(), libc::SIGKILL);
+    let told = running.wait().died_of(libc::SIGKILL).trace();
+    assert_eq!((told.named("inner").len(), told.named("outer").len()), (10_999, 1));
+    let this = "death::more_than_a_stretch_is_in_the_file_without_being_asked_for";
+    assert_eq!(told.open()[this], (1, vec!["open".to_owned()]));
+}
+
+#[cfg(debug_assertions)] // release builds have no such steps
+#[test]
+fn a_span_that_ended_behind_a_stretch_is_still_in_the_stack_when_its_record_is_not_in_the_file() {
+    let told = child(|scene| {
+        let slow = Duration::from_millis(150);
+        let recorder = scene.builder().ticks(slow, slow).start().unwrap();
+        {
+            let _outer = span!("outer");
+            recorder.flush();
+            (1..11_000).for_each(|_| drop(span!("inner")));
+        }
+        thread::park();
+    })
+    .environment("RINGSCOPE_CRASH_AT", "stretch-copied:1")
+    .run()
+    .died_of(libc::SIGKILL)
+    .trace();
+    assert!((1_000..11_000).contains(&told.named("inner").len()));
+    assert!(told.named("outer").is_empty());
+    assert_eq!(told.open().into_values().collect::<Vec<_>>(), [(1, vec!["outer".to_owned()])]);
 }

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use ringscope::{Builder, Error, event, span};
-use ringscope_format::Mode;
+use ringscope::{Builder, Error, Problem, event, span};
+use ringscope_format::{CHUNK_ALIGN, ChunkKind, Mode};
 
 use crate::{
     child::{Scene, child, wait_until},
@@ -36,6 +36,15 @@ pub(crate) fn read_dump(path: &Path, reason: &str) -> Told {
 /// Seconds that a dump says it covers, in nanoseconds.
 fn covers(told: &Told) -> f64 {
     told.trace.metadata()["dump.covers_ns"].parse().unwrap()
+}
+
+/// The numbers of a file's chunks of this kind, in order (SPEC 8.1).
+fn numbers(path: &Path, kind: ChunkKind) -> Vec<u64> {
+    let bytes = fs::read(path).unwrap();
+    let (places, _) = bytes.as_chunks::<CHUNK_ALIGN>();
+    let heads = places.iter().filter(|head| head[..8] == *b"\x89RSCK\r\n\x1a");
+    let of_kind = heads.filter(|head| head[32] == kind.0);
+    of_kind.map(|head| u64::from_le_bytes(head[24..32].try_into().unwrap())).collect()
 }
 
 fn dumps(scene: &Scene) -> usize {
@@ -98,6 +107,60 @@ fn a_dump_says_what_was_sampled() {
         let told = read_dump(&end.path(dump), "asked for by the program");
         assert_eq!(told.trace.metadata()["rules"], rules);
     }
+}
+
+#[test]
+fn chunks_of_a_dump_that_are_no_events_have_numbers_that_its_trace_has_not() {
+    let end = child(|scene| {
+        let recorder = flight(scene).start().unwrap();
+        let _open = span!("open to the end");
+        for rules in ["step=1/10", "step=1/20", "step=1/30"] {
+            recorder.set_rules(rules.parse().unwrap());
+            recorder.dump().unwrap();
+        }
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    let files = end.files(".trace");
+    assert_eq!(files.len(), 4);
+    for kind in [ChunkKind::METADATA, ChunkKind::NAMES, ChunkKind::OPEN_SPANS] {
+        let of_files = files.iter().map(|file| numbers(&end.path(file), kind));
+        let mut all: Vec<u64> =
+            of_files.inspect(|some| assert!(!some.is_empty())).flatten().collect();
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|a, b| a < b), "{kind:?}: {all:?}");
+    }
+}
+
+#[test]
+fn rules_that_change_more_often_than_the_file_keeps_are_a_problem_and_it_ends_with_the_last() {
+    const MOST: usize = 1_000;
+    let child = child(|scene| {
+        // Some of them are written, all others refused: each has the sealer look at the rules.
+        let recorder = flight(scene).max_dumps(5).start().unwrap();
+        for change in 1..=scene.argument().parse().unwrap() {
+            recorder.set_rules(format!("step=1/{}", change + 1).parse().unwrap());
+            // The first may be answered by a look that had begun before the change.
+            let _ = (recorder.dump(), recorder.dump());
+        }
+        let problems = recorder.finish().unwrap().problems;
+        assert!(matches!(problems[0], Problem::DumpFailed(_)), "{problems:?}");
+        problems[1..].iter().for_each(|problem| scene.say("problem", problem));
+    });
+    let as_many = child.another().argument(MOST).run().succeeded();
+    assert!(!as_many.has_said("problem"));
+    assert_eq!(as_many.trace().trace.metadata()["rules"], "step=1/1001");
+    // And what it begins with.
+    assert_eq!(numbers(&as_many.path("run.trace"), ChunkKind::METADATA).len(), MOST + 1);
+
+    let more = child.argument(MOST + 9).run().succeeded();
+    assert_eq!(
+        more.said("problem"),
+        "rules were changed more often than the file of a flight recorder keeps: of what was \
+         between the first 1,000 changes and the last one it has nothing"
+    );
+    assert_eq!(more.trace().trace.metadata()["rules"], "step=1/1010");
+    assert_eq!(numbers(&more.path("run.trace"), ChunkKind::METADATA).len(), MOST + 2);
 }
 
 #[test]
@@ -326,6 +389,33 @@ fn whatever_asks_for_one_dump_too_many_is_in_the_summary() {
              raise `max_dumps`",
             "{who}"
         );
+    }
+}
+
+#[test]
+fn a_dump_has_every_event_that_it_counts() {
+    let end = child(|scene| {
+        let builder = scene.builder().keep_last(Duration::from_millis(300), 4 << 20);
+        let recorder = builder.start().unwrap();
+        let mut load = Load::new(1);
+        for _ in 0..3 {
+            // More than there is room for, and more than the window goes back.
+            while load.produced() % 40_000 < 39_500 {
+                load.record(500);
+                thread::sleep(Duration::from_millis(5));
+            }
+            load.record(500);
+            recorder.dump().unwrap();
+        }
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    let dumps = end.files("-asked.trace");
+    assert_eq!(dumps.len(), 3);
+    for dump in dumps {
+        let told = Told::read(&end.path(&dump));
+        told.is_finished_and_adds_up();
+        assert!(told.vitals().overwritten > 10_000 && told.events.len() > 1_000, "{dump}");
     }
 }
 

@@ -1,6 +1,12 @@
 //! A file that cannot grow: the host goes on, what is lost is counted.
 
-use std::{fs, io::Write, path::Path, thread, time::Duration};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use ringscope::{LostCause, Problem, Summary, event, span};
 use ringscope_format::{Place, RecordingState};
@@ -273,6 +279,28 @@ fn a_disk_full_at_the_start_still_has_the_old_trace() {
     if end.had("tmpfs", "a_disk_full_at_the_start_still_has_the_old_trace") {
         end.trace().is_finished_and_adds_up().only("old");
     }
+}
+
+#[test]
+fn nobody_waits_long_for_a_file_that_nothing_more_finds_room_in() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        posix::limit_file_size(LITTLE);
+        let produced = record_too_much();
+        let begun = Instant::now();
+        assert!(!recorder.flush());
+        for _ in 0..3 {
+            std::panic::catch_unwind(|| panic!("on purpose")).unwrap_err();
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_millis(4 * 200 + 1_500), "{took:?}");
+        posix::limit_file_size(u64::MAX);
+        assert!(recorder.flush(), "there is room again");
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.produced(), produced + 3);
+        assert!(matches!(summary.problems[..], [Problem::CannotWrite(_)]), "{summary}");
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up().losses_add_up();
 }
 
 #[test]

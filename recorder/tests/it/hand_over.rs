@@ -90,6 +90,13 @@ fn is_complete(end: End, at: &str) {
     }
 }
 
+/// Chunks of events in a file that is being written.
+fn sealed(scene: &Scene) -> usize {
+    let told = Told::read(&scene.trace());
+    let is_sealed = |chunk: &&ChunkInfo| matches!(chunk.place, Place::Sealed { .. });
+    told.trace.chunks().iter().filter(is_sealed).filter(|chunk| chunk.events > 0).count()
+}
+
 /// The sealer looks by itself only once a second, and is called only for eight of them.
 #[test]
 fn slots_are_in_the_log_soon_after_they_are_full_without_anybody_asking() {
@@ -101,18 +108,39 @@ fn slots_are_in_the_log_soon_after_they_are_full_without_anybody_asking() {
             load.record(500);
             thread::sleep(Duration::from_millis(2));
         }
-        let sealed = || {
-            let told = Told::read(&scene.trace());
-            let is_sealed = |chunk: &&ChunkInfo| matches!(chunk.place, Place::Sealed { .. });
-            told.trace.chunks().iter().filter(is_sealed).any(|chunk| chunk.events > 0)
-        };
-        while !sealed() {
+        while sealed(scene) == 0 {
             assert!(begun.elapsed() < Duration::from_millis(900), "nothing is sealed");
             thread::sleep(Duration::from_millis(5));
         }
         drop(recorder);
     });
     end.run().succeeded();
+}
+
+/// There the drain is in its way with every tick, and leaves what can be left.
+#[test]
+#[cfg(target_os = "linux")]
+fn who_records_without_a_pause_on_the_only_core_has_its_slots_sealed_all_the_same() {
+    let end = child(|scene| {
+        posix::share_one_core();
+        let (begun, recorder) = (Instant::now(), scene.builder().start().unwrap());
+        let mut load = Load::new(1);
+        // Some slots more than are left for later.
+        while sealed(scene) < 5 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "next to nothing is sealed");
+            for _ in 0..100 {
+                load.record(100);
+                let since = Instant::now();
+                while since.elapsed() < Duration::from_micros(100) {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.problems, []);
+        assert_eq!(summary.produced(), load.produced());
+    });
+    end.run().succeeded().trace().is_finished_and_adds_up();
 }
 
 #[test]
@@ -184,6 +212,37 @@ fn a_death_at_any_step_around_a_rotation_loses_and_doubles_nothing() {
     assert!(rotated > 1, "{rotated} of them had begun a second file");
 }
 
+/// A pass that copies but a part of them writes no stacks, and is not to be the one that leaves.
+#[test]
+fn a_death_as_a_file_is_left_with_many_events_in_a_ring_leaves_spans_open_in_the_next() {
+    let end = child(|scene| {
+        let hour = Duration::from_secs(3_600);
+        let recorder = scene.builder().rotate_at(1 << 20).ticks(hour, hour).start().unwrap();
+        let _whole = span!("whole");
+        let mut load = Load::new(1);
+        assert!(recorder.flush());
+        // Slots enough for a rotation are full, and none can be written.
+        posix::limit_file_size(std::fs::metadata(scene.trace()).unwrap().len());
+        for _ in 0..30 {
+            load.record(STEPS);
+            assert!(recorder.flush());
+        }
+        // More than a stretch and less than four, which the drain comes to as it is told of the
+        // next file.
+        load.record(1_500);
+        scene.say("produced", load.produced());
+        posix::limit_file_size(libc::RLIM_INFINITY);
+        thread::sleep(Duration::from_secs(60));
+    });
+    let end = end.environment("RINGSCOPE_CRASH_AT", "file-left:1").run().died_of(libc::SIGKILL);
+    let files = files(&end);
+    assert_eq!(files.len(), 2);
+    let open = files[1].open();
+    assert_eq!(open.values().cloned().collect::<Vec<_>>(), [(1, vec!["whole".to_owned()])]);
+    let steps = unbroken(files.iter().flat_map(|told| &told.events));
+    assert_eq!(steps, 0..end.number("produced"));
+}
+
 #[test]
 fn a_death_at_any_step_of_a_flight_recorder_leaves_the_last_events_unbroken() {
     let points = [
@@ -211,6 +270,27 @@ fn a_death_at_any_step_of_a_flight_recorder_leaves_the_last_events_unbroken() {
         }
     }
     assert!(wrapped > 4, "{wrapped} of them had overwritten something");
+}
+
+#[test]
+fn a_drain_that_panics_over_a_slot_leaves_it_to_the_sealer() {
+    let end = child(|scene| {
+        let hour = Duration::from_secs(3_600);
+        let recorder = scene.builder().ticks(hour, hour).start().unwrap();
+        let mut load = Load::new(1);
+        // As often as the drain looks for something to seal; the sealer has no reason to.
+        while recorder.flush() {
+            scene.say("flushed", load.produced());
+            load.record(STEPS);
+        }
+        assert!(recorder.finish().is_err());
+        assert!(sealed(scene) > 0);
+    });
+    let end = end.environment("RINGSCOPE_CRASH_AT", "sealing-begun:1:panic").run().succeeded();
+    assert!(end.stderr.contains("'ringscope-drain'"), "{}", end.stderr);
+    let steps = unbroken(&end.trace().events);
+    let flushed = end.number("flushed");
+    assert!(steps.start == 0 && steps.end >= flushed, "{steps:?}, flushed {flushed}");
 }
 
 #[test]

@@ -10,6 +10,8 @@ use std::{
     ptr,
     sync::atomic::{AtomicUsize, Ordering},
 };
+#[cfg(target_os = "linux")]
+use std::{os::unix::fs::MetadataExt, sync::atomic::AtomicBool};
 
 /// Deaths are part of these tests and not worth a core file each.
 pub(crate) fn no_core_files() {
@@ -24,6 +26,25 @@ pub(crate) fn limit_file_size(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: a valid pointer to a limit.
     unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
+}
+
+/// From now on this process may open nothing whose number would be this or higher.
+pub(crate) fn limit_open_files(most: u64) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: a valid pointer to a limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+}
+
+/// From now on this thread, and those that it starts, have one core for all of them.
+#[cfg(target_os = "linux")]
+pub(crate) fn share_one_core() {
+    // SAFETY: all zeros are a set, the empty one, with room for a core that is there; the thread
+    // is the calling one.
+    unsafe {
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
+    }
 }
 
 pub(crate) fn kill(pid: i32, signal: i32) {
@@ -60,6 +81,61 @@ pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32)) {
     }
 }
 
+/// Stores to a part of a file's map that wait until they are let go, each in its thread.
+#[cfg(target_os = "linux")]
+pub(crate) struct HeldStores {
+    from: *mut libc::c_void,
+    length: usize,
+}
+
+#[cfg(target_os = "linux")]
+static ONE_WAITS: AtomicBool = AtomicBool::new(false);
+#[cfg(target_os = "linux")]
+static LET_GO: AtomicBool = AtomicBool::new(false);
+
+/// Holds up, once in a process, whoever stores to the one map of a file from this byte of it on.
+#[cfg(target_os = "linux")]
+pub(crate) fn hold_stores(file: &Path, from: u64) -> HeldStores {
+    extern "C" fn wait(_: i32) {
+        ONE_WAITS.store(true, Ordering::Release);
+        while !LET_GO.load(Ordering::Acquire) {
+            // SAFETY: there is nothing to look at, and it may be called in a handler.
+            unsafe { libc::poll(ptr::null_mut(), 0, 1) };
+        }
+    }
+    handle(libc::SIGSEGV, wait);
+    // By its number: it may have had another name when it was mapped.
+    let inode = std::fs::metadata(file).expect("it is there").ino().to_string();
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells");
+    let is_its = |map: &&str| map.contains(" rw-s ") && map.split(' ').nth(4) == Some(&inode);
+    let map = maps.lines().find(is_its).expect("a map");
+    let (start, end) = map.split(' ').next().and_then(|it| it.split_once('-')).expect("a range");
+    let address = |text| usize::from_str_radix(text, 16).expect("an address");
+    let from = address(start) + from as usize;
+    let held =
+        HeldStores { from: ptr::with_exposed_provenance_mut(from), length: address(end) - from };
+    held.allow(libc::PROT_READ);
+    held
+}
+
+#[cfg(target_os = "linux")]
+impl HeldStores {
+    /// Whether somebody waits.
+    pub(crate) fn one_waits(&self) -> bool {
+        ONE_WAITS.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn let_go(self) {
+        self.allow(libc::PROT_READ | libc::PROT_WRITE);
+        LET_GO.store(true, Ordering::Release);
+    }
+
+    fn allow(&self, what: i32) {
+        // SAFETY: a part of a map of the recorder, whose reads go on and whose stores wait.
+        assert_eq!(unsafe { libc::mprotect(self.from, self.length, what) }, 0, "mprotect");
+    }
+}
+
 /// What [`handle_before`] found.
 static FOUND: AtomicUsize = AtomicUsize::new(0);
 
@@ -86,6 +162,31 @@ pub(crate) fn handle_before(signal: i32, then: extern "C" fn(i32)) {
         action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
         libc::sigaction(signal, &raw const action, ptr::null_mut());
     }
+}
+
+/// From now on this signal waits until a thread takes it that is not the calling one, nor any
+/// that this starts.
+pub(crate) fn put_off(signal: i32) {
+    // SAFETY: `sigemptyset` initialises the set; the mask is the calling thread's.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        assert_eq!(libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut()), 0);
+    }
+}
+
+/// From now on this process gets no more than so many bytes of address space in addition.
+#[cfg(target_os = "linux")]
+pub(crate) fn limit_more_memory(bytes: Option<u64>) {
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .expect("Linux tells");
+    let most = bytes.map_or(libc::RLIM_INFINITY, |bytes| pages * 4_096 + bytes);
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a valid pointer to a limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
 /// Ends the process without anything that `exit` does. Safe in a handler.

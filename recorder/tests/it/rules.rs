@@ -224,6 +224,19 @@ fn a_control_file_changes_rules_from_outside() {
 }
 
 #[test]
+fn a_control_file_whose_last_line_has_no_end_is_carried_out_once_it_stays_as_it_is() {
+    let child = child(|scene| {
+        let recorder = start(scene, "*=on");
+        wait_until("commands are carried out", || !span!("probe").is_recording());
+        assert!(!scene.path("run.trace.control").exists());
+        assert_eq!(recorder.finish().unwrap().problems, []);
+    });
+    fs::write(child.path("run.trace.control"), "probe=off").unwrap();
+    let end = child.run().succeeded();
+    assert!(!end.path("run.trace.control.rejected").exists());
+}
+
+#[test]
 fn a_control_file_that_is_not_text_is_answered() {
     for (commands, answer) in [
         (&b"caf\xE9=off\nprobe=off\n"[..], "caf\u{FFFD}=off: not UTF-8\n"),

@@ -172,6 +172,12 @@ fn an_exporter_that_is_slow_to_open_its_file_holds_up_nobody_else() {
 #[test]
 fn settings_that_start_no_recording_say_so() {
     for (name, value, said) in [
+        ("RINGSCOPE_LEVEL", "info", "level"),
+        ("METALLIC_LOG_LEVEL", "info", "level"),
+        ("RINGSCOPE_FILTER", "load=on", "filter"),
+        ("RINGSCOPE_SAMPLE", "1/10", "sample"),
+        ("RINGSCOPE_GPU_LATENCY", "0", "gpu_latency"),
+        ("RINGSCOPE_GPU_LATENCY", "1", "gpu_latency"),
         ("RINGSCOPE_REPRO", "1", "repro"),
         ("RINGSCOPE_MODE", "keep-last:30s", "mode"),
         ("RINGSCOPE_JSONL_INTERVAL", "10s", "jsonl_interval"),
@@ -183,6 +189,8 @@ fn settings_that_start_no_recording_say_so() {
         let off = program!().environment(name, value).environment("RINGSCOPE_LEVEL", "off");
         assert_eq!(off.run().succeeded().stderr, "", "{name}");
     }
+    let off = program!().environment("RINGSCOPE_REPRO", "0").environment("RINGSCOPE_CONSOLE", "0");
+    assert_eq!(off.run().succeeded().stderr, "");
 }
 
 #[test]
@@ -247,6 +255,36 @@ fn a_file_that_is_not_toml_is_a_warning_and_left_out() {
     assert!(
         end.stderr.starts_with("ringscope: ringscope.toml: stream did not contain valid UTF-8")
     );
+}
+
+#[test]
+fn a_file_of_settings_that_never_ends_or_never_begins_is_a_warning_and_left_out() {
+    let not_a_file = "not a regular file";
+    for (config, said) in [
+        ("/dev/zero", not_a_file),
+        ("pipe", not_a_file),
+        (".", not_a_file),
+        ("large.toml", "larger than a file of settings can be"),
+    ] {
+        let program = program!().environment("RINGSCOPE_CONFIG", config);
+        posix::make_fifo(&program.path("pipe"));
+        fs::write(program.path("large.toml"), "#é".repeat(1 << 19)).unwrap();
+        let end = program.run().succeeded();
+        assert_eq!(end.stderr, format!("ringscope: {config}: {said}; it is left out\n"));
+        assert_eq!(end.said("recording"), "false");
+    }
+}
+
+#[test]
+fn a_file_of_settings_is_taken_up_to_a_mebibyte_and_dev_null_is_an_empty_one() {
+    let mut text = b"trace = 'run.trace'\n".to_vec();
+    text.resize(1 << 20, b'#');
+    let program = with_file(program!(), std::str::from_utf8(&text).unwrap());
+    let none = program.another().environment("RINGSCOPE_CONFIG", "/dev/null");
+    let end = program.run().succeeded();
+    assert_eq!((end.stderr.as_str(), end.files(".trace").len()), ("", 1));
+    let end = with_file(none, "trace = 'run.trace'").run().succeeded();
+    assert_eq!((end.stderr.as_str(), end.said("recording").as_str()), ("", "false"));
 }
 
 #[test]

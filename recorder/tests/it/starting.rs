@@ -1,6 +1,6 @@
 //! Starting, finishing, and being refused.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, io, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use ringscope::{Error, span};
 
@@ -134,6 +134,40 @@ fn a_path_that_may_not_be_written_is_refused() {
 }
 
 #[test]
+fn a_name_that_no_file_can_have_is_refused() {
+    let child = child(|scene| {
+        let long = scene.path(&"a".repeat(300));
+        let zero = scene.path("run\0.trace");
+        for (what, path) in [("long", long), ("zero", zero)] {
+            let error = scene.builder().path(path).start().expect_err("no such name");
+            scene.say(what, error.to_string().replace('\0', "NUL"));
+        }
+    });
+    let end = child.run().succeeded();
+    let system = io::Error::from_raw_os_error(libc::ENAMETOOLONG);
+    let long = format!(": cannot look at: {system}; choose a shorter name");
+    assert!(end.said("long").ends_with(&long), "{}", end.said("long"));
+    let zero = ": file name contained an unexpected NUL byte; choose another path";
+    assert!(end.said("zero").ends_with(zero), "{}", end.said("zero"));
+}
+
+#[test]
+fn a_process_that_may_open_no_further_file_is_told_which_limit_to_raise() {
+    let end = child(|scene| {
+        posix::limit_open_files(3);
+        refusal(scene, &scene.trace());
+    });
+    let end = end.run().succeeded();
+    assert_eq!(
+        end.said("refusal"),
+        format!(
+            "{}: cannot create: Too many open files (os error 24); raise the limit on open files",
+            end.path("run.trace").display()
+        )
+    );
+}
+
+#[test]
 fn a_file_that_is_not_a_trace_is_refused_and_left_alone() {
     let child = child(|scene| refusal(scene, &scene.trace()));
     fs::write(child.path("run.trace"), "my thesis").unwrap();
@@ -206,7 +240,11 @@ fn a_start_that_fails_leaves_the_old_trace_in_its_place() {
     let path = end.path("run.trace");
     assert_eq!(
         end.said("refusal"),
-        format!("{}: cannot create: Is a directory (os error 21)", path.display())
+        format!(
+            "{}: cannot create: Is a directory (os error 21); remove the directory of that name \
+             with `.starting` behind it, or choose another path",
+            path.display()
+        )
     );
     end.trace().is_finished_and_adds_up().only("old");
 }

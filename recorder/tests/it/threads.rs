@@ -14,8 +14,40 @@ use ringscope_format::OwnedValue;
 
 use crate::{
     child::{child, wait_until},
+    posix,
     told::Told,
 };
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_for_whose_ring_there_is_no_memory_has_its_events_counted() {
+    const THREADS: usize = 24;
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let [are_there, may_begin] = [const { Barrier::new(THREADS + 1) }; 2];
+        let have_rings = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    are_there.wait();
+                    may_begin.wait();
+                    (0..100).for_each(|_| drop(span!("step")));
+                    have_rings.wait(); // or one thread's ring might be the next one's
+                });
+            }
+            are_there.wait();
+            posix::limit_more_memory(Some(20 << 20));
+            may_begin.wait();
+        });
+        posix::limit_more_memory(None);
+        let summary = recorder.finish().unwrap();
+        assert_eq!(summary.produced(), 100 * THREADS as u64);
+        assert!(summary.stored > 0 && summary.lost_to(LostCause::NoRing) > 0, "{summary}");
+    });
+    // What glibc keeps for each thread would be room for rings.
+    let end = end.environment("MALLOC_ARENA_MAX", 1).run().succeeded();
+    end.trace().is_finished_and_adds_up().losses_add_up();
+}
 
 #[test]
 fn ten_thousand_threads_two_hundred_alive_at_once_lose_nothing() {

@@ -4,11 +4,14 @@ use std::time::Instant;
 
 use ringscope_format::{Record, whole_events};
 
-use super::Drain;
-use crate::cold::shared::{SlowSpan, lock};
+use super::{Drain, WIDEST, homes::Homes};
+use crate::{
+    cold::shared::{SlowSpan, lock},
+    hot,
+};
 
 impl Drain {
-    /// Step 3. Returns false if there was no room for everything.
+    /// Step 3, as far as the stretch goes. Returns false if there was no room for that.
     pub(super) fn write_events(&mut self, now: u64) -> bool {
         let lanes = self.seen.len();
         let mut next = if self.first_lane < lanes { self.first_lane } else { 0 };
@@ -22,12 +25,12 @@ impl Drain {
             let stored = self.write_events_of(index, now);
             #[cfg(feature = "exporters")]
             self.feed_exporters(index);
-            if !stored {
+            if !stored || self.stretch < WIDEST {
                 // Else those behind lanes that take all the room would never have a turn. One
                 // that got nothing of it comes first.
                 let got_some = self.seen[index].available < found;
                 self.first_lane = index + usize::from(got_some);
-                return false;
+                return stored;
             }
         }
         true
@@ -35,21 +38,34 @@ impl Drain {
 
     fn write_events_of(&mut self, index: usize, now: u64) -> bool {
         let lane = self.seen[index].lane;
-        while self.seen[index].available > 0 {
+        while self.seen[index].available > 0 && self.stretch >= WIDEST {
             let Some(most) = self.prepare_events(index, now) else { return false };
-            let seen = &mut self.seen[index];
             // That left room for at least one whole event.
-            let Some(slot) = &mut self.slot else { return false };
-            let Ok(chunk) = lane.consumer().read_chunk(seen.available) else { break };
+            let Some(room) = self.slot.as_ref().map(|slot| slot.writer.room()) else {
+                return false;
+            };
+            let available = self.seen[index].available;
+            let Ok(chunk) = lane.consumer().read_chunk(available) else { break };
             let (first, second) = chunk.as_slices();
-            // The ring holds whole events; only a cut for lack of room can split one.
-            let take = whole_events(first, second, slot.writer.room().min(most));
+            // The ring holds whole events; only a cut for lack of room, or at the end of a stretch,
+            // can split one.
+            let most = room.min(most).min(self.stretch);
+            let take = whole_events(first, second, most);
             let (first, second) = split(first, second, take);
             let mut slots = count_slots(first);
             if !second.is_empty() {
                 slots += count_slots(second);
             }
+            // All that can have begun elsewhere has slots.
+            if slots > 0 && hot::homes::are_kept() {
+                match self.describe_homes_of(index, now, first, second) {
+                    Homes::Known => {}
+                    Homes::Described => continue,
+                    Homes::NoRoom => return false,
+                }
+            }
             let events = take - slots;
+            let Some(slot) = &mut self.slot else { return false };
             slot.writer.push_events(lane.index, now, events as u32, first, second);
             if !self.shared.config.triggers.is_empty() {
                 let slowest = self.slow.slowest(&self.shared, first, second);
@@ -64,14 +80,16 @@ impl Drain {
                 self.feed.take(first, second, events);
             }
             chunk.commit(take);
-            let stored = if lane.owner().is_recorder {
-                &mut self.vitals.own
+            if lane.owner().is_recorder {
+                self.vitals.own += events as u64;
             } else {
-                &mut self.vitals.stored
-            };
-            *stored += events as u64;
-            self.vitals.stored_slots += slots as u64;
+                self.vitals.stored += events as u64;
+                self.vitals.stored_slots += slots as u64;
+            }
+            let seen = &mut self.seen[index];
             seen.available -= take;
+            seen.flow.took(take);
+            self.stretch -= take;
         }
         true
     }

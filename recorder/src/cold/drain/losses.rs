@@ -5,18 +5,17 @@ use std::sync::atomic::Ordering;
 use ringscope_format::{BatchKind, Loss, LostCause};
 
 use super::{Drain, Seen, WIDEST, events::count_slots};
-use crate::{
-    atomics::Relaxed,
-    hot::{clock, ownership::DrainView, ring_pool::UNATTACHED},
-};
+use crate::hot::{clock, ownership::DrainView, ring_pool::UNATTACHED};
 
 /// Entries in one batch; of many threads they may not fit into one slot.
 const LOSSES_AT_ONCE: usize = 256;
 
 impl Drain {
-    /// Step 4, first half: what the threads have counted since the last tick.
+    /// Step 4, first half: what the threads have counted since the last tick. Returns a tick that
+    /// nothing of it is later than.
     #[inline]
-    pub(super) fn count_losses(&mut self, now: u64) {
+    pub(super) fn count_losses(&mut self, now: u64) -> u64 {
+        let mut counted_at = now;
         // Nearly never has anyone, and every tick asks.
         for index in 0..self.seen.len() {
             let seen = &mut self.seen[index];
@@ -25,27 +24,29 @@ impl Drain {
             }
             let changes = seen.lane.counts.changes();
             if std::mem::replace(&mut seen.count_changes, changes) != changes {
-                self.count_losses_of(index, now);
+                counted_at = self.count_losses_of(index, counted_at);
             }
         }
         let changes = UNATTACHED.changes();
         if std::mem::replace(&mut self.unattached_changes, changes) != changes {
-            self.count_unattached(now);
+            counted_at = self.count_unattached(counted_at);
         }
+        counted_at
     }
 
     #[cold]
-    fn count_losses_of(&mut self, index: usize, now: u64) {
-        let (from, to) = (self.last_pass, now);
+    fn count_losses_of(&mut self, index: usize, not_earlier: u64) -> u64 {
         let cannot_write = self.shared.cannot_write.load(Ordering::Acquire);
         let seen = &mut self.seen[index];
         // The vitals count the program's events; what the recorder's own
         // thread loses is in the table of losses alone.
         let of_the_program = u64::from(!seen.lane.owner().is_recorder);
-        let counts = &seen.lane.counts;
+        let [lost, lost_slots, skipped] = seen.lane.counts.read();
+        // Behind the counts: rings overflow while the drain is held up, in the midst of a tick.
+        let (from, to) = (self.last_pass, clock::ticks().max(not_earlier));
         for cause in 0..8 {
-            let events = counts.lost[cause].load(Relaxed) - seen.lost[cause];
-            let slots = counts.lost_slots[cause].load(Relaxed) - seen.lost_slots[cause];
+            let events = lost[cause] - seen.lost[cause];
+            let slots = lost_slots[cause] - seen.lost_slots[cause];
             if events > 0 || slots > 0 {
                 seen.lost[cause] += events;
                 seen.lost_slots[cause] += slots;
@@ -59,7 +60,7 @@ impl Drain {
                 let what = (seen.track, Loss::LOST, why);
                 note(&mut self.losses, what, [events, slots, total], (from, to));
             }
-            let skipped = counts.skipped[cause].load(Relaxed) - seen.skipped[cause];
+            let skipped = skipped[cause] - seen.skipped[cause];
             if skipped > 0 {
                 seen.skipped[cause] += skipped;
                 self.vitals.skipped[cause] += skipped * of_the_program;
@@ -68,13 +69,14 @@ impl Drain {
                 note(&mut self.losses, what, [skipped, 0, total], (from, to));
             }
         }
+        to
     }
 
     /// The same for threads that have no lane.
     #[cold]
-    fn count_unattached(&mut self, now: u64) {
-        let (from, to) = (self.last_pass, now);
+    fn count_unattached(&mut self, not_earlier: u64) -> u64 {
         let (now, zero) = (UNATTACHED.counts(), self.unattached_before);
+        let (from, to) = (self.last_pass, clock::ticks().max(not_earlier));
         let seen = std::mem::replace(&mut self.unattached, now);
         for cause in 0..8 {
             let events = now.lost[cause] - seen.lost[cause];
@@ -93,6 +95,7 @@ impl Drain {
                 note(&mut self.losses, (0, Loss::SKIPPED, cause), [events, 0, total], (from, to));
             }
         }
+        to
     }
 
     /// Step 4, second half. Returns false if there was no room; they stay for the next tick.
@@ -154,11 +157,7 @@ impl Drain {
 pub(super) fn take_counts(seen: &mut Seen) {
     let counts = &seen.lane.counts;
     seen.count_changes = counts.changes();
-    for cause in 0..8 {
-        seen.lost[cause] = counts.lost[cause].load(Relaxed);
-        seen.lost_slots[cause] = counts.lost_slots[cause].load(Relaxed);
-        seen.skipped[cause] = counts.skipped[cause].load(Relaxed);
-    }
+    [seen.lost, seen.lost_slots, seen.skipped] = counts.read();
 }
 
 /// Adds a loss (track, class and cause; events, slots and total; between two
@@ -170,7 +169,9 @@ fn note(losses: &mut Vec<Loss>, what: (u32, u8, usize), counts: [u64; 3], betwee
     if let Some(known) = losses.iter_mut().find(same) {
         known.events += events;
         known.slots += slots;
-        known.not_after = between.1;
+        // A clock that has gone back makes them cross otherwise.
+        known.not_before = known.not_before.min(between.0);
+        known.not_after = known.not_after.max(between.1);
         known.total = total;
         return;
     }
@@ -186,4 +187,24 @@ fn note(losses: &mut Vec<Loss>, what: (u32, u8, usize), counts: [u64; 3], betwee
         not_after,
         total,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_written_yet_grows_and_spans_a_clock_that_has_gone_back() {
+        let mut losses = Vec::new();
+        let full = (3, Loss::LOST, LostCause::RingFull as usize);
+        note(&mut losses, full, [2, 1, 2], (1_000, 1_100));
+        note(&mut losses, full, [5, 0, 7], (40, 60));
+        note(&mut losses, (4, Loss::LOST, 0), [1, 0, 1], (60, 80));
+        let told =
+            |loss: &Loss| (loss.events, loss.slots, loss.total, loss.not_before, loss.not_after);
+        assert_eq!(
+            losses.iter().map(told).collect::<Vec<_>>(),
+            [(7, 1, 7, 40, 1_100), (1, 0, 1, 60, 80)]
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! The thread that empties the rings.
 //!
-//! One pass, a *tick*, in this order, which is what the promises rest on:
+//! One pass, most often a whole *tick*, in this order, which is what the promises rest on:
 //!
 //! 1. look at every stack and at how much every ring holds;
 //! 2. write names and tracks that are new: whatever was looked at above uses only
@@ -10,21 +10,30 @@
 //! 5. publish the slot, then the stacks, then the vitals.
 //!
 //! After that it goes on with [sealing](crate::cold::sealing) the slot that was full before, for
-//! up to 50 us of work in turns with pauses between them. A span that ended between 1 and 3 is in the stack *and* among the events,
-//! never in neither. It sleeps between ticks: a drain that spins nearly doubles
+//! up to 80 us of work, unless a [thread that records](bystanders) waits for its core meanwhile. A
+//! span that ended between 1 and 3 is in the stack *and* among the events, never in neither.
+//! Where many events have gathered a tick is several passes, each of which copies a [stretch] of
+//! them; only the last writes stacks. It sleeps between ticks: a drain that spins nearly doubles
 //! what a span costs.
 
+mod bystanders;
 mod events;
 mod files;
+mod homes;
 mod long_texts;
 mod losses;
 mod pace;
+mod raw_slot;
 mod slow_names;
 mod stacks;
+mod stretch;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::tables::encode_names;
 use self::{
+    bystanders::{Flow, Manners},
     pace::{Found, Pace},
     slow_names::SlowNames,
 };
@@ -34,12 +43,12 @@ use std::{
     time::Duration,
 };
 
-use ringscope_format::{BatchKind, LISTED_FRAMES, Loss, OpenSpan, Record, RecordingState, Vitals};
+use ringscope_format::{LISTED_FRAMES, Loss, OpenSpan, RecordingState, Vitals};
 
 use crate::{
     cold::{
         scheduling,
-        sealing::{self, Sealing},
+        sealing::Sealing,
         shared::{Shared, lock},
         trace_file::{OpenSlot, TraceFile},
     },
@@ -53,6 +62,7 @@ use crate::{
         ring_pool::{self, UNATTACHED, UnattachedCounts},
     },
     last_words,
+    rendezvous::Ticket,
 };
 
 /// Units of an event that has all slots.
@@ -88,6 +98,7 @@ struct Seen {
     edition: u64,
     view: DrainView,
     available: usize,
+    flow: Flow,
 }
 
 impl Seen {
@@ -109,6 +120,7 @@ impl Seen {
             edition: 0,
             view: DrainView::Absent,
             available: 0,
+            flow: Flow::default(),
         }
     }
 }
@@ -146,6 +158,26 @@ struct Pass {
     found: Found,
     /// There was no free slot for all of it.
     blocked: bool,
+    /// It was a stretch: there may be more.
+    stretched: bool,
+}
+
+/// What is asked of a tick, as known before it.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// To be the last.
+    stopping: bool,
+    /// To be told to who waits with up to this ticket.
+    ticket: Ticket,
+    /// The process is dying of this one.
+    signal: Option<u8>,
+}
+
+impl Asked {
+    /// Whether somebody waits for all that is in the rings.
+    fn for_all(&self) -> bool {
+        self.stopping || self.signal.is_some() || !last_words::rendezvous().is_done(self.ticket)
+    }
 }
 
 pub(crate) struct Drain {
@@ -157,11 +189,17 @@ pub(crate) struct Drain {
     /// Lane by lane.
     seen: Vec<Seen>,
     looked: Looked,
-    /// Whose events are written first, while there is not room for all.
+    manners: Manners,
+    /// Whether somebody has waited for the core in this tick, as far as anybody can tell.
+    waited: Option<bool>,
+    /// Whose events are written first, while not all are.
     first_lane: usize,
+    /// Units that this pass may still copy.
+    stretch: usize,
     names_written: u32,
     /// The slot that last had the queues of devices described, and how many those were.
     queues_described: (u64, u32),
+    homes: homes::Described,
     losses: Vec<Loss>,
     vitals: Vitals,
     edition: u64,
@@ -212,9 +250,13 @@ impl Drain {
             slot_since: now,
             seen: Vec::new(),
             looked: Looked::default(),
+            manners: Manners::default(),
+            waited: None,
             first_lane: 0,
+            stretch: 0,
             names_written: names_in_file,
             queues_described: (0, 0),
+            homes: homes::Described::default(),
             losses: Vec::new(),
             vitals: Vitals::default(),
             edition: 1,
@@ -252,7 +294,7 @@ impl Drain {
                 leftover.commit_all();
             }
             if view == DrainView::Retired {
-                lane.ownership.recycle();
+                ring_pool::recycle(lane);
             } else {
                 losses::take_counts(seen);
             }
@@ -266,41 +308,13 @@ impl Drain {
         last_words::this_is_own_thread(0);
         // It does little, and what waits for it is a ring that fills up.
         scheduling::take_short_turns(Duration::from_micros(100));
-        let rendezvous = last_words::rendezvous();
         let mut pace = Pace::new(self.shared.config.busy_tick, self.shared.config.idle_tick);
         loop {
-            let stopping = self.shared.stop_drain.load(Ordering::Acquire);
-            if stopping {
-                self.next_pair = 0; // the longer the clocks are compared, the better they fit
-            }
-            let ticket = rendezvous.pending();
-            let signal = last_words::fatal_signal();
-            if signal.is_some() {
-                // Whoever still records now would do so past the last pass.
-                call_site::switch_off_now();
-            }
-            let mut pass = self.pass();
-            if pass.blocked && signal.is_some() && self.shared.cannot_write.load(Ordering::Acquire)
-            {
-                // Whoever is dying does not wait for a disk that may have room again one day.
-                self.give_up_the_rest();
-                pass.blocked = false;
-            }
-            if !pass.blocked {
-                if let Some(signal) = signal {
-                    self.note_signal(signal);
-                }
-                rendezvous.answer(ticket);
-                if stopping {
-                    break;
-                }
-            } else if stopping && self.shared.cannot_write.load(Ordering::Acquire) {
-                self.give_up_the_rest();
+            let (asked, pass) = self.tick();
+            if self.was_the_last(&asked, pass.blocked) {
                 break;
             }
-            if !pass.blocked && signal.is_none() {
-                self.seal_a_little(pass.found);
-            }
+            self.behind(&asked, pass);
             let (sleep, since) = (pace.after(pass.found), clock::ticks());
             thread::park_timeout(sleep);
             // Much too early to be the end of it, whatever the two clocks differ by.
@@ -311,6 +325,53 @@ impl Drain {
             }
         }
         self.finish()
+    }
+
+    /// Behind a tick that was not the last: what there is to do beside the rings, and then out of
+    /// somebody's way.
+    fn behind(&mut self, asked: &Asked, pass: Pass) {
+        if !pass.blocked && asked.signal.is_none() {
+            self.seal_a_little(pass.found);
+        }
+        self.make_way(pass.found);
+    }
+
+    /// What the next tick is asked for.
+    fn asked(&mut self) -> Asked {
+        let stopping = self.shared.stop_drain.load(Ordering::Acquire);
+        if stopping {
+            self.next_pair = 0; // the longer the clocks are compared, the better they fit
+        }
+        let ticket = last_words::rendezvous().pending();
+        let signal = last_words::fatal_signal();
+        if signal.is_some() {
+            // Whoever still records now would do so past the last pass.
+            call_site::switch_off_now();
+        }
+        Asked { stopping, ticket, signal }
+    }
+
+    /// Behind a whole tick: tells whoever waits for it, unless there was no room for all of it.
+    /// Returns whether it was the last one.
+    fn was_the_last(&mut self, asked: &Asked, mut blocked: bool) -> bool {
+        let ends = asked.stopping || asked.signal.is_some();
+        if blocked && self.shared.cannot_write.load(Ordering::Acquire) {
+            // Nobody waits for a disk that may have room again one day.
+            if !ends {
+                last_words::rendezvous().refuse(asked.ticket);
+                return false;
+            }
+            self.give_up_the_rest();
+            blocked = false;
+        }
+        if blocked {
+            return false;
+        }
+        if let Some(signal) = asked.signal {
+            self.note_signal(signal);
+        }
+        last_words::rendezvous().answer(asked.ticket);
+        asked.stopping
     }
 
     /// After a pass that left nothing in the rings: the counts are exact, and the
@@ -341,7 +402,8 @@ impl Drain {
         Remains { vitals: self.vitals, edition: self.edition, open }
     }
 
-    fn pass(&mut self) -> Pass {
+    /// One pass; without `all` it may copy no more than a [stretch].
+    fn pass(&mut self, all: bool) -> Pass {
         let now = clock::ticks();
         if now < self.last_pass {
             self.begin_time_anew(now);
@@ -355,19 +417,24 @@ impl Drain {
         }
         let left = self.switch_files();
         self.meet_lanes();
-        self.look();
+        self.look(now);
         let found = self.found;
+        let all = all || closing || left.is_some() || self.is_watched();
+        self.stretch = stretch::limit(found, all);
         let stored = self.write_names(now)
             && self.write_tracks(now)
             && self.write_clock_pair(now)
             && self.write_device_pairs(now)
             && self.write_events(now);
-        self.count_losses(now);
+        let counted_at = self.count_losses(now);
         let blocked = !(self.write_losses(now) && stored);
         if let Some(slot) = &mut self.slot {
             slot.writer.publish();
         }
-        self.write_stacks(now);
+        let is_whole = self.stretch >= WIDEST;
+        if is_whole {
+            self.write_stacks(now);
+        }
         if let Some((file, edition, vitals)) = left {
             self.leave_file(&file, edition, vitals);
         }
@@ -375,16 +442,25 @@ impl Drain {
             self.shared.close_slot.store(true, Ordering::Release);
         }
         self.close_slot(now, closing && !blocked);
-        self.vitals.drain_ticks += 1;
-        // Whatever was found is stored, or there was not room for all of it.
+        let stretched = !is_whole && !blocked;
+        self.vitals.drain_ticks += u64::from(!stretched);
+        // Whatever this pass was to store is stored, or there was not room for all of it.
         let waiting = || self.seen.iter().map(|seen| seen.available as u64).sum();
-        self.vitals.waiting = if stored { 0 } else { waiting() };
-        self.write_vitals(now);
+        self.vitals.waiting = if blocked { waiting() } else { 0 };
+        self.write_vitals(counted_at);
         if self.looked.at_retired {
             self.recycle();
         }
         self.last_pass = now;
-        Pass { found, blocked }
+        Pass { found, blocked, stretched }
+    }
+
+    /// Whether there are exporters: what encloses an event, and has ended, is to be in its batch.
+    fn is_watched(&self) -> bool {
+        #[cfg(feature = "exporters")]
+        return self.shared.handlers.are_watching();
+        #[cfg(not(feature = "exporters"))]
+        false
     }
 
     /// The counter has gone back, as it may when a machine was asleep. What was due at a later
@@ -392,7 +468,7 @@ impl Drain {
     /// compared now, or what follows has nothing to be placed by.
     #[cold]
     fn begin_time_anew(&mut self, now: u64) {
-        (self.started, self.slot_since, self.next_pair) = (now, now, 0);
+        (self.started, self.slot_since, self.last_pass, self.next_pair) = (now, now, now, 0);
         self.dying_since = self.dying_since.map(|_| now);
     }
 
@@ -405,7 +481,8 @@ impl Drain {
     }
 
     /// Step 1: stacks first, rings second.
-    fn look(&mut self) {
+    fn look(&mut self, now: u64) {
+        let after_last = now.saturating_sub(self.last_pass);
         let (mut rings, mut fullest) = (0, 0);
         let (mut looked, mut found) = (Looked::default(), Found::default());
         for seen in &mut self.seen {
@@ -429,6 +506,7 @@ impl Drain {
                 seen.stack = lane.in_flight.snapshot(SNAPSHOT_TRIES, frames, spare);
             }
             let available = lane.consumer().slots();
+            seen.flow.looked(available, now, after_last);
             if available == 0 {
                 continue;
             }
@@ -449,98 +527,6 @@ impl Drain {
         // Hardly ever: and whoever takes it meanwhile has got more than this.
         if fullest as u64 > self.shared.fullest_ring.load(Ordering::Relaxed) {
             self.shared.fullest_ring.fetch_max(fullest as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// A slot with room for a batch of so many payload units, or `None` while the sealer is behind.
-    fn slot_with_room(&mut self, units: usize) -> Option<&mut OpenSlot> {
-        if self.slot.as_ref().is_some_and(|slot| slot.writer.room() < units) {
-            self.hand_over();
-        }
-        if self.slot.is_none() {
-            self.slot = self.file.take_slot(|| self.shared.take_sequence());
-            self.slot_since = clock::ticks();
-            if self.slot.is_none() {
-                self.shared.hurry_sealer();
-            }
-        }
-        self.slot.as_mut()
-    }
-
-    fn hand_over(&mut self) {
-        if let Some(mut slot) = self.slot.take() {
-            slot.writer.publish();
-            slot.hand_over();
-            let waiting = self.file.full_slots();
-            self.shared.most_full_slots.fetch_max(waiting as u64, Ordering::Relaxed);
-            if waiting >= sealing::TOO_MANY {
-                self.shared.hurry_sealer();
-            }
-        }
-    }
-
-    /// Goes on with the slot before, in proportion to how full this one is.
-    fn seal_a_little(&mut self, found: Found) {
-        // It tries again by itself.
-        if self.shared.cannot_write.load(Ordering::Acquire) {
-            return;
-        }
-        // Rings that fill up come first.
-        if found.fill > pace::EMPTY_ENOUGH {
-            if self.file.full_slots() > 0 {
-                self.shared.hurry_sealer();
-            }
-            return;
-        }
-        if self.seals_this_file && self.file.full_slots() == 0 {
-            return;
-        }
-        self.seal_full_slots();
-    }
-
-    #[cold]
-    fn seal_full_slots(&mut self) {
-        let full = self.slot.as_ref().map_or(0.0, |slot| slot.writer.filled());
-        // Where the sealer is at it, it needs no help.
-        let Ok(mut work) = self.sealing.try_lock() else { return };
-        self.seals_this_file = Arc::ptr_eq(&work.file, &self.file);
-        let went_on = work.go_on(full, self.shared.ticks_per_second, scheduling::let_others_run);
-        drop(work);
-        match went_on {
-            Ok(false) => {}
-            Ok(true) => self.shared.wake_sealer(),
-            Err(_) => self.shared.hurry_sealer(),
-        }
-    }
-
-    /// A batch of anything but events. Returns false if there was no room.
-    fn write_bytes(&mut self, kind: BatchKind, now: u64, items: u32, bytes: &[u8]) -> bool {
-        let units = bytes.len().div_ceil(size_of::<Record>());
-        let Some(slot) = self.slot_with_room(units) else { return false };
-        slot.writer.push_bytes(kind, now, items, bytes);
-        true
-    }
-
-    /// Hands the slot over if somebody asked for it, or if it is old.
-    #[inline]
-    fn close_slot(&mut self, now: u64, asked: bool) {
-        // A flight recorder's chunks must not span more than a part of its window,
-        // or whole windows would age out at once.
-        let too_old = self.shared.config.keep_last.as_ref().is_some_and(|keep| {
-            now.saturating_sub(self.slot_since) > self.shared.ticks(keep.window) / 8
-        });
-        if asked || too_old {
-            self.close_slot_now(asked);
-        }
-    }
-
-    #[cold]
-    fn close_slot_now(&mut self, asked: bool) {
-        if self.slot.as_ref().is_some_and(|slot| !slot.writer.is_empty()) {
-            self.hand_over();
-        }
-        if asked {
-            *lock(&self.shared.at_last_close) = (self.vitals, self.open_spans());
         }
     }
 
@@ -568,7 +554,7 @@ impl Drain {
                 seen.told = [0; 8];
                 seen.described_in = 0;
                 (seen.stack.depth, seen.stack.listed) = (0, 0);
-                seen.lane.ownership.recycle();
+                ring_pool::recycle(seen.lane);
             }
         }
     }

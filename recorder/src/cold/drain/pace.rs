@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LONGEST_BUSY: u64 = 1_000_000;
 pub(super) const EMPTY_ENOUGH: f32 = 0.125;
-const FULL_ENOUGH: f32 = 0.25;
+pub(super) const FULL_ENOUGH: f32 = 0.25;
 /// Records and slots that are worth waking up for, in the time of [`LONGEST_BUSY`].
 const WORTHWHILE: u64 = 64;
 /// Ticks with less than that before the drain begins to sleep longer.
@@ -29,6 +29,13 @@ pub(super) struct Found {
     pub(super) units: usize,
     /// How full the fullest ring was, up to 1.
     pub(super) fill: f32,
+}
+
+impl Found {
+    /// What a tick found that took several passes.
+    pub(super) fn and(self, later: Found) -> Found {
+        Found { units: self.units.max(later.units), fill: self.fill.max(later.fill) }
+    }
 }
 
 /// The next sleep, worked out from the last ones. In nanoseconds, up to centuries of them: each tick
@@ -151,6 +158,14 @@ mod tests {
         pace.woken();
         assert_eq!(after(&mut pace, 1, 0, 0.0), 4_000 * US);
         assert_eq!(after(&mut pace, IDLE_AFTER, 0, 0.0), 100_000 * US);
+    }
+
+    #[test]
+    fn a_ring_that_filled_up_while_stretches_were_taken_is_what_the_next_sleep_goes_by() {
+        let first = Found { units: 9_000, fill: 0.02 };
+        let both = first.and(Found { units: 4_000, fill: 0.6 });
+        assert_eq!((both.units, both.fill), (9_000, 0.6));
+        assert_eq!(pace().after(both), 200 * US);
     }
 
     #[test]

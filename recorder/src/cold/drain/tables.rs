@@ -67,7 +67,7 @@ impl Drain {
                 return false;
             }
         }
-        true
+        self.describe_homes_of_open_spans(now)
     }
 
     #[inline]

@@ -73,6 +73,7 @@ impl Sealer {
 
     /// The drain has left the old file and all its slots are sealed.
     pub(super) fn enter_next_file(&mut self, sealing: &mut Sealing) {
+        self.check_file();
         if let Some((old, edition, vitals)) = self.close_left_file() {
             sealing.file = Arc::clone(&self.log.file);
             self.compact(&old, edition, &vitals, COMPACT_WHILE_RECORDING);
@@ -111,6 +112,7 @@ impl Sealer {
         if self.close_left_file().is_some() {
             self.check_file();
         }
+        self.write_new_rules();
         let file = Arc::clone(&self.log.file);
         let mut complete = file.full_slots() == 0;
         // Where not everything could be written, they stay in the in-flight area.

@@ -8,6 +8,7 @@ mod files;
 mod requests;
 
 use std::{
+    cell::Cell,
     io,
     path::PathBuf,
     sync::{Arc, Mutex, atomic::Ordering},
@@ -29,7 +30,7 @@ use crate::{
     config::Config,
     error::Error,
     hot::{
-        call_site, names,
+        call_site, clock, names,
         ring_pool::{self, MAX_LANES},
     },
     last_words,
@@ -52,6 +53,8 @@ const LOOK_ROUND: Duration = Duration::from_secs(1);
 const READINGS_A_PEAK: u32 = 10;
 /// Pause before writing again what could not be written.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
+/// Changes of rules that a flight recorder keeps in its log until its end.
+const MOST_RULES: u32 = 1_000;
 /// Names in one chunk; even the longest keep below the format's limits.
 const NAMES_AT_ONCE: usize = 16_384;
 
@@ -73,28 +76,47 @@ pub(crate) struct Sealer {
     metadata_sequence: u64,
     rules_version: u32,
     rules_in_file: String,
+    /// How often they were changed, as far as the log has it.
+    changes_in_file: u32,
+    /// Those that are not in it until the end, and only if they are the last.
+    last_rules: Option<String>,
     /// What every file begins with.
     metadata: Vec<(String, String)>,
     dumps: u32,
     /// The number that the last of them has in its name.
     last_dump: u64,
     dump_signals_seen: u32,
+    /// What a control file had that did not end with the end of a line.
+    control_seen: Vec<u8>,
     /// When the dump for a slow span is due, and why.
     pending_dump: Option<(Instant, DumpReason)>,
     no_trigger_before: Option<Instant>,
     next_reading: Instant,
     /// How many were taken.
-    readings: u32,
+    readings_taken: u32,
     next_housekeeping: Instant,
 }
 
-/// Lets others run between two pieces of a chunk, unless a slot waits behind the one that is being
-/// written, or somebody for the end.
-fn pause_if_there_is_time(shared: &Shared, file: &TraceFile) {
+/// What is written, or made writable, between two pauses.
+const TURN: Duration = Duration::from_micros(10);
+
+/// Whether there is time for pauses: not if too many slots of the file wait behind the one that is
+/// being written, or somebody for the end.
+fn has_time(shared: &Shared, file: &TraceFile) -> bool {
     let hurried =
         shared.hurry.load(Ordering::Relaxed) || shared.stop_sealer.load(Ordering::Relaxed);
-    if !hurried && file.full_slots() < 2 {
-        scheduling::let_others_run();
+    !hurried && file.full_slots() <= sealing::HURRY
+}
+
+/// Lets others run between two pieces of a chunk when those before have taken a [`TURN`].
+fn pauses<'a>(shared: &'a Shared, file: &'a TraceFile) -> impl Fn() + 'a {
+    let (turn, begin) = (shared.ticks(TURN), Cell::new(clock::ticks()));
+    move || {
+        let is_over = clock::ticks().saturating_sub(begin.get()) >= turn;
+        if is_over && has_time(shared, file) {
+            scheduling::let_others_run();
+            begin.set(clock::ticks());
+        }
     }
 }
 
@@ -116,9 +138,19 @@ impl Log {
     }
 
     fn append(&mut self, chunk: &[u8], shared: &Shared) -> io::Result<()> {
-        let pause = || pause_if_there_is_time(shared, &self.file);
+        let file = Arc::clone(&self.file);
+        self.append_while(chunk, shared, &file)
+    }
+
+    /// The same, while it is slots of that file that may wait.
+    fn append_while(
+        &mut self,
+        chunk: &[u8],
+        shared: &Shared,
+        filled: &TraceFile,
+    ) -> io::Result<()> {
         self.file
-            .write_chunk(chunk, self.end, pause)
+            .write_chunk(chunk, self.end, pauses(shared, filled))
             .inspect_err(|_| self.file.take_back(self.end))?;
         self.end += chunk.len() as u64;
         shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
@@ -155,15 +187,18 @@ impl Sealer {
             metadata_sequence: 0,
             rules_version: call_site::rules_version(),
             rules_in_file: String::new(),
+            changes_in_file: 0,
+            last_rules: None,
             metadata,
             next_log: None,
             dumps: 0,
             last_dump: 0,
             dump_signals_seen: last_words::dumps_asked(),
+            control_seen: Vec::new(),
             pending_dump: None,
             no_trigger_before: None,
             next_reading: Instant::now(),
-            readings: 0,
+            readings_taken: 0,
             next_housekeeping: Instant::now() + LOOK_ROUND,
             shared,
             log: Log::new(Arc::clone(&file)),
@@ -241,19 +276,24 @@ impl Sealer {
     /// Writes the slot that the drain has sealed, if it has one ready.
     fn write_sealed(&mut self) -> io::Result<()> {
         let sealing = Arc::clone(&self.sealing);
-        let mut sealing = sealing::lock(&sealing);
-        if sealing.sealed().is_some() {
-            self.write(&mut sealing)?;
-            drop(sealing);
-            self.rotate_if_due();
+        if sealing::lock(&sealing).sealed().is_none() {
+            return Ok(());
         }
+        let hot_core = self.shared.hot_core();
+        if hot_core.is_some() && hot_core == scheduling::core() {
+            scheduling::leave_core();
+        } else if has_time(&self.shared, &self.log.file) {
+            // Whoever was pushed off the core by the drain, whose tick has just ended.
+            scheduling::let_others_run();
+        }
+        self.write(&mut sealing::lock(&sealing))?;
+        self.rotate_if_due();
         Ok(())
     }
 
     /// One sealed slot becomes one chunk of the file; SPEC 7.1 has the steps and what a death
     /// after each leaves.
     fn write(&mut self, sealing: &mut Sealing) -> io::Result<()> {
-        // Before this chunk makes the file as long again as it should be.
         self.note(self.log.file.shortened(self.log.end));
         let Some(sealed) = sealing.sealed() else { return Ok(()) };
         crate::crash_point("slot-sealed");
@@ -270,7 +310,7 @@ impl Sealer {
         self.shared.cannot_write.store(false, Ordering::Release);
         crate::crash_point("header-written");
         let file = Arc::clone(&sealing.file);
-        sealing.written(|| pause_if_there_is_time(&self.shared, &file));
+        sealing.written(pauses(&self.shared, &file));
         crate::crash_point("slot-free");
         Ok(())
     }
@@ -298,7 +338,7 @@ impl Sealer {
         match &mut self.ring {
             None => self.log.append(chunk, &self.shared),
             Some(ring) => {
-                let pause = || pause_if_there_is_time(&self.shared, file);
+                let pause = pauses(&self.shared, file);
                 ring.write(file, chunk, facts(content), &self.shared.overwritten, pause)?;
                 self.shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
                 Ok(())
@@ -323,27 +363,42 @@ impl Sealer {
         }
         self.metadata_sequence += 1;
         let chunk = self.encoder.metadata(self.metadata_sequence, &pairs);
-        log.append(chunk.map_err(io::Error::other)?, &self.shared)?;
+        let filled = &self.log.file;
+        log.append_while(chunk.map_err(io::Error::other)?, &self.shared, filled)?;
         let (chunks, count) = self.name_chunks()?;
-        chunks.iter().try_for_each(|chunk| log.append(chunk, &self.shared))?;
+        let filled = &self.log.file;
+        chunks.iter().try_for_each(|chunk| log.append_while(chunk, &self.shared, filled))?;
         Ok(count)
     }
 
-    /// Rules that were changed while recording: the last ones count.
+    /// Rules that were changed while recording: the last ones count. A flight recorder, whose file
+    /// must not grow, keeps only so many until its end; its dumps say them anyway.
     fn write_new_rules(&mut self) {
         let version = call_site::rules_version();
-        if std::mem::replace(&mut self.rules_version, version) == version {
+        if self.rules_version == version {
             return;
         }
         let rules = call_site::rules().to_string();
+        // What waited for the end was not the last: who finishes the recording is told what is missing.
+        if self.last_rules.take_if(|last| *last != rules).is_some() {
+            self.shared.note(Problem::RulesLeftOut);
+        }
         if rules != self.rules_in_file {
+            let is_at_end = self.shared.stop_sealer.load(Ordering::Relaxed);
+            if self.ring.is_some() && self.changes_in_file >= MOST_RULES && !is_at_end {
+                // Whoever kills it finds older ones.
+                self.last_rules = Some(rules);
+                return;
+            }
             self.metadata_sequence += 1;
+            self.changes_in_file += 1;
             if let Ok(chunk) = self.encoder.metadata(self.metadata_sequence, &[("rules", &rules)]) {
                 // On a full disk the next file of the recording will say it.
                 let _ = self.log.append(chunk, &self.shared);
             }
             self.rules_in_file = rules;
         }
+        self.rules_version = version;
     }
 
     /// All names so far, as chunks.
@@ -366,28 +421,46 @@ impl Sealer {
     /// Everything that is not sealing.
     fn look_round(&mut self) {
         let now = Instant::now();
+        self.look_for_readings(now, |shared, with_peak, pause| {
+            readings::take(shared, with_peak, pause)
+        });
+        self.write_new_rules();
+        if now >= self.next_housekeeping {
+            self.next_housekeeping = now + LOOK_ROUND;
+            scheduling::let_others_run();
+            ring_pool::trim();
+            self.check_file();
+            scheduling::let_others_run();
+            if self.shared.config.control_file {
+                self.read_control_file();
+            }
+        }
+        self.look_for_dumps();
+    }
+
+    /// Readings that are due, or the last ones, which somebody waits for.
+    fn look_for_readings(&mut self, now: Instant, take: impl FnOnce(&Shared, bool, &dyn Fn())) {
         let last = self.shared.last_readings.load(Ordering::Acquire);
         if let Some(every) = self.shared.config.readings
             && self.shared.is_on.load(Ordering::Acquire)
             && (now >= self.next_reading || last)
         {
             // Peaks keep until they are read, and reading them takes longest.
-            let with_peak = last || self.readings.is_multiple_of(READINGS_A_PEAK);
-            readings::take(&self.shared, with_peak);
-            self.readings += 1;
+            let with_peak = last || self.readings_taken.is_multiple_of(READINGS_A_PEAK);
+            // For the last ones somebody waits, though not for long.
+            let pause = || {
+                if !last {
+                    scheduling::let_others_run()
+                }
+            };
+            take(&self.shared, with_peak, &pause);
+            self.readings_taken += 1;
             self.next_reading = now + every;
         }
-        self.shared.last_readings.store(false, Ordering::Release);
-        self.write_new_rules();
-        if now >= self.next_housekeeping {
-            self.next_housekeeping = now + LOOK_ROUND;
-            ring_pool::trim();
-            self.check_file();
-            if self.shared.config.control_file {
-                self.read_control_file();
-            }
+        // Who asked since then waits for readings that are later than that.
+        if last {
+            self.shared.last_readings.store(false, Ordering::Release);
         }
-        self.look_for_dumps();
     }
 
     fn check_file(&self) {
@@ -416,4 +489,87 @@ fn facts(content: &RawContent) -> ChunkFacts {
         facts.last_end = facts.last_end.max(record.end());
     }
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cold::trace_file::test_header, config::Builder, rules::Rules};
+
+    /// In a directory that goes with it.
+    fn sealer(dir: &tempfile::TempDir, builder: Builder) -> Sealer {
+        let config = builder.path(dir.path().join("trace")).config;
+        let header = test_header(Layout::finished());
+        let file = first_file(&config, header).unwrap();
+        let shared = Arc::new(Shared::new(config, header.nominal_hz));
+        Sealer::new(shared, file, Vec::new()).unwrap().0
+    }
+
+    #[test]
+    fn last_readings_that_are_asked_for_while_others_are_taken_are_taken_after_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sealer = sealer(&dir, Builder::default());
+        sealer.shared.is_on.store(true, Ordering::Release);
+        let now = sealer.next_reading;
+        let mut peaks = Vec::new();
+        for asks in [false, true, false, false] {
+            sealer.look_for_readings(now, |shared, with_peak, _| {
+                shared.last_readings.fetch_or(asks, Ordering::AcqRel);
+                peaks.push(with_peak);
+            });
+            assert_eq!(sealer.shared.last_readings.load(Ordering::Acquire), asks);
+            // Those that are taken at intervals are due once more.
+            sealer.next_reading = if peaks.len() < 2 { now } else { now + LOOK_ROUND };
+        }
+        // The first have the peak anyway; behind the last ones nobody has asked again.
+        assert_eq!(peaks, [true, false, true]);
+    }
+
+    #[test]
+    fn rules_that_are_written_at_the_end_were_not_left_out() {
+        const CHANGES: [(&[&str], bool); 4] = [
+            (&["a=off"], false),
+            (&["a=off", "a=off"], false),
+            (&["a=off", "b=off"], true),
+            (&["a=off", ""], true),
+        ];
+        for (changes, is_left_out) in CHANGES {
+            let dir = tempfile::tempdir().unwrap();
+            let hour = Duration::from_secs(3_600);
+            let mut sealer = sealer(&dir, Builder::default().keep_last(hour, 4 << 20));
+            sealer.changes_in_file = MOST_RULES;
+            for rules in changes {
+                call_site::set_rules(rules.parse().unwrap());
+                sealer.write_new_rules();
+                assert_eq!(sealer.rules_in_file, "");
+            }
+            sealer.shared.stop_sealer.store(true, Ordering::Release);
+            sealer.write_new_rules();
+            assert_eq!(Some(&sealer.rules_in_file.as_str()), changes.last());
+            let told: &[_] = if is_left_out { &[Problem::RulesLeftOut] } else { &[] };
+            assert_eq!(*lock(&sealer.shared.problems), told, "{changes:?}");
+            call_site::set_rules(Rules::default());
+        }
+    }
+
+    #[test]
+    fn there_is_time_for_pauses_unless_slots_or_somebody_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let Sealer { shared, log, .. } = sealer(&dir, Builder::default());
+        for full in 1..=sealing::HURRY + 1 {
+            assert!(has_time(&shared, &log.file), "{full}");
+            log.file.take_slot(|| full as u64).unwrap().hand_over();
+        }
+        assert!(!has_time(&shared, &log.file));
+        let file = log.file;
+        while file.full_slots() > 0 {
+            file.free_slot(file.next_full_slot().unwrap(), || ());
+        }
+        for asked in [&shared.hurry, &shared.stop_sealer] {
+            assert!(has_time(&shared, &file));
+            asked.store(true, Ordering::Release);
+            assert!(!has_time(&shared, &file));
+            asked.store(false, Ordering::Release);
+        }
+    }
 }

@@ -24,16 +24,23 @@ use crate::{
     summary::Problem,
 };
 
+/// Of a control file no more is read: rules of a line each, for thousands of names.
+const MOST_CONTROL_BYTES: u64 = 1 << 20;
+
 impl Sealer {
     pub(super) fn read_control_file(&mut self) {
         let path = with_suffix(&self.shared.config.path, ".control");
         let Ok(bytes) = read_regular(&path) else { return };
-        // Whoever writes it may not have come to the end of a line yet, or of a character;
-        // what cannot become text any more is not waited for.
+        // Whoever writes it may not have come to the end of a line yet, or of a character, until it
+        // is the same at two looks; what cannot become text any more is not waited for.
         let is_text = |error: Utf8Error| error.error_len().is_none();
-        if bytes.last() != Some(&b'\n') && str::from_utf8(&bytes).map_or_else(is_text, |_| true) {
+        let is_on_its_way =
+            bytes.last() != Some(&b'\n') && str::from_utf8(&bytes).map_or_else(is_text, |_| true);
+        if is_on_its_way && self.control_seen != bytes {
+            self.control_seen = bytes;
             return;
         }
+        self.control_seen.clear();
         // Removed first: commands that cannot be carried out must not be tried for ever.
         if let Err(error) = fs::remove_file(&path) {
             return self.shared.note(Problem::ControlFile(error.to_string()));
@@ -167,7 +174,11 @@ impl Sealer {
             let rendezvous = last_words::rendezvous();
             let ticket = rendezvous.ask();
             self.shared.wake_drain();
-            last_words::wait_for(|| rendezvous.is_done(ticket), Duration::from_secs(1));
+            let is_gone = || self.shared.drain_is_gone.load(Ordering::Acquire);
+            last_words::wait_for(
+                || rendezvous.is_done(ticket) || is_gone(),
+                Duration::from_secs(1),
+            );
         }
         self.seal_all()?;
         let (names, _) = self.name_chunks()?;
@@ -192,6 +203,7 @@ impl Sealer {
             vitals,
             reason,
             metadata: &self.metadata,
+            metadata_sequence: self.metadata_sequence + 1,
             rules: &call_site::rules().to_string(),
             names: &names,
             open_chunk,
@@ -202,6 +214,7 @@ impl Sealer {
         };
         let (path, number) = dump.write()?;
         self.last_dump = number;
+        self.metadata_sequence += 1;
         Ok(path)
     }
 }
@@ -215,12 +228,12 @@ fn later(now: Instant, pause: Duration) -> Instant {
 /// What is in a file, if it is one: to open or read a FIFO would be to wait for whoever
 /// writes to it, and a device may have no end.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    file.take(MOST_CONTROL_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
