@@ -1,7 +1,8 @@
 //! The attribute `#[ringscope::instrument]`.
 //!
 //! Works on tokens and needs no parser: the name is the identifier behind `fn`,
-//! the body is the last braced group. That keeps what people build small.
+//! the body is the last braced group. That keeps what people build small. What a
+//! `macro_rules!` was given as a block or an item comes in a group without delimiters.
 
 use proc_macro::{Delimiter, Group, Literal, TokenStream, TokenTree};
 
@@ -19,7 +20,7 @@ pub fn instrument(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
-    let mut tokens: Vec<TokenTree> = item.into_iter().collect();
+    let mut tokens = without_wrapping(item);
     let is_word = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(name) if name.to_string() == word);
     let keyword = tokens
         .iter()
@@ -34,8 +35,9 @@ fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, Stri
     if tokens[..keyword].iter().any(|token| is_word(token, "const")) {
         return Err("a `const fn` cannot record a span".into());
     }
-    let body = match tokens.pop() {
-        Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => body,
+    let last = tokens.pop().map(|last| without_wrapping(last.into()));
+    let body = match last.as_deref() {
+        Some([TokenTree::Group(body)]) if body.delimiter() == Delimiter::Brace => body.clone(),
         _ => return Err("`instrument` goes before a function with a body".into()),
     };
     let label = label(arguments, &name)?;
@@ -44,12 +46,38 @@ fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream, Stri
     let open: TokenStream = format!("let __ringscope_span = ::ringscope::{macro_name}!({label});")
         .parse()
         .map_err(|_| "the name of the span is not a literal")?;
-    let mut inside: TokenStream = open;
-    inside.extend(body.stream());
-    let mut group = Group::new(Delimiter::Brace, inside);
+    // Attributes of the body, `//!` among them, may stand nowhere but at its beginning.
+    let mut inside: Vec<TokenTree> = body.stream().into_iter().collect();
+    let statements = inside.split_off(inner_attributes(&inside));
+    inside.extend(open);
+    inside.extend(statements);
+    let mut group = Group::new(Delimiter::Brace, inside.into_iter().collect());
     group.set_span(body.span());
     tokens.push(TokenTree::Group(group));
     Ok(tokens.into_iter().collect())
+}
+
+/// The tokens, taken out of the groups without delimiters that hold all of them.
+fn without_wrapping(stream: TokenStream) -> Vec<TokenTree> {
+    let mut tokens: Vec<TokenTree> = stream.into_iter().collect();
+    while let [TokenTree::Group(group)] = tokens.as_slice()
+        && group.delimiter() == Delimiter::None
+    {
+        tokens = group.stream().into_iter().collect();
+    }
+    tokens
+}
+
+/// How many tokens the inner attributes are that a body begins with.
+fn inner_attributes(body: &[TokenTree]) -> usize {
+    let is_attribute = |tokens: &&[TokenTree]| match tokens {
+        [TokenTree::Punct(hash), TokenTree::Punct(bang), TokenTree::Group(group)] => {
+            (hash.as_char(), bang.as_char()) == ('#', '!')
+                && group.delimiter() == Delimiter::Bracket
+        }
+        _ => false,
+    };
+    body.chunks(3).take_while(is_attribute).count() * 3
 }
 
 /// The literal to name the span by.

@@ -10,7 +10,9 @@
 //! had written by then is recorded with [`PANICKED`] behind it, and the program goes on.
 
 use std::{
+    error::Error,
     fmt::{self, Write},
+    iter,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::LazyLock,
 };
@@ -37,6 +39,8 @@ const _: () = assert!(MOST_FIELDS * LEAST_TEXT < TEXTS);
 /// Bytes that are kept of a text whose value panicked: less than an event holds, or what is cut
 /// would be the remark about that.
 const PANICKED_TEXT: usize = 512;
+/// Sources of an error that are told: they may lead back to it.
+const MOST_SOURCES: usize = 16;
 /// Stands behind what a value that panicked had written.
 pub(super) const PANICKED: &str = "(formatting it panicked)";
 
@@ -286,19 +290,48 @@ impl Details {
     }
 }
 
-/// Takes the fields of one span or event.
-pub(super) struct Visitor<'a> {
-    pub(super) site: &'static Site,
-    pub(super) details: &'a mut Details,
+/// Where the fields of a span or an event are kept, by their keys.
+pub(super) trait Fields {
+    fn number(&mut self, key: u32, value: Value<'static>);
+    fn text(&mut self, key: u32, text: &str);
+    /// What its `Debug` writes.
+    fn formatted(&mut self, key: u32, value: &dyn fmt::Debug);
 }
 
-impl Visitor<'_> {
-    fn number(&mut self, field: &Field, value: Value<'static>) {
-        self.details.put_number(self.site.key(field.index()), value);
+impl Fields for Details {
+    fn number(&mut self, key: u32, value: Value<'static>) {
+        self.put_number(key, value);
+    }
+
+    fn text(&mut self, key: u32, text: &str) {
+        self.put_text(key, text);
+    }
+
+    fn formatted(&mut self, key: u32, value: &dyn fmt::Debug) {
+        let mut text = CutText::new();
+        let formatting = AssertUnwindSafe(|| {
+            let _ = write!(text, "{value:?}"); // fails where the text is cut
+        });
+        if catch_unwind(formatting).is_err() {
+            text.note_panic(PANICKED_TEXT);
+        }
+        self.put_text(key, text.as_str());
     }
 }
 
-impl Visit for Visitor<'_> {
+/// Takes the fields of one span or event.
+pub(super) struct Visitor<'a, F> {
+    pub(super) site: &'static Site,
+    pub(super) fields: &'a mut F,
+}
+
+impl<F: Fields> Visitor<'_, F> {
+    fn number(&mut self, field: &Field, value: Value<'static>) {
+        self.fields.number(self.site.key(field.index()), value);
+    }
+}
+
+impl<F: Fields> Visit for Visitor<'_, F> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.number(field, Value::F64(value));
     }
@@ -316,18 +349,29 @@ impl Visit for Visitor<'_> {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.details.put_text(self.site.key(field.index()), value);
+        self.fields.text(self.site.key(field.index()), value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        self.record_debug(field, &WithSources(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut text = CutText::new();
-        let formatting = AssertUnwindSafe(|| {
-            let _ = write!(text, "{value:?}"); // fails where the text is cut
-        });
-        if catch_unwind(formatting).is_err() {
-            text.note_panic(PANICKED_TEXT);
+        self.fields.formatted(self.site.key(field.index()), value);
+    }
+}
+
+/// An error and what led to it, `: ` between.
+struct WithSources<'a>(&'a (dyn Error + 'static));
+
+impl fmt::Debug for WithSources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut sources = iter::successors(self.0.source(), |&error| error.source());
+        for source in sources.by_ref().take(MOST_SOURCES) {
+            write!(f, ": {source}")?;
         }
-        self.details.put_text(self.site.key(field.index()), text.as_str());
+        if sources.next().is_some() { f.write_str(": ...") } else { Ok(()) }
     }
 }
 

@@ -8,12 +8,8 @@ use std::{
 };
 
 use ringscope_format::{MAX_LONG_TEXT_BYTES, Value};
-use tracing_core::field::{Field, Visit};
 
-use super::{
-    details::{CutText, Details, LONGEST_TEXT, MOST_FIELDS, PANICKED, Telling},
-    sites::Site,
-};
+use super::details::{CutText, Details, Fields, LONGEST_TEXT, MOST_FIELDS, PANICKED, Telling};
 use crate::hot::names::cut;
 
 /// One character more than the file takes, so that it is told that the text was cut.
@@ -32,34 +28,13 @@ impl LongFields {
     }
 }
 
-/// Takes the fields of one error.
-pub(super) struct ErrorVisitor<'a> {
-    pub(super) site: &'static Site,
+/// The fields of one error.
+pub(super) struct ErrorFields<'a> {
     pub(super) details: &'a mut Details,
     pub(super) long: &'a mut LongFields,
 }
 
-impl ErrorVisitor<'_> {
-    fn number(&mut self, field: &Field, value: Value<'static>) {
-        if self.has_place() {
-            self.details.put_number(self.site.key(field.index()), value);
-        }
-    }
-
-    fn text(&mut self, field: &Field, text: &str) {
-        let key = self.site.key(field.index());
-        if text.len() <= self.details.room_for_text() {
-            if self.has_place() {
-                self.details.put_text(key, text);
-            }
-        } else {
-            let mut long = Spilled::default();
-            // What memory is short of is cut.
-            let _ = long.write_str(text);
-            self.long_text(key, long.0);
-        }
-    }
-
+impl ErrorFields<'_> {
     fn long_text(&mut self, key: u32, text: String) {
         if self.has_place() {
             self.long.0.push((key, text));
@@ -76,28 +51,27 @@ impl ErrorVisitor<'_> {
     }
 }
 
-impl Visit for ErrorVisitor<'_> {
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.number(field, Value::F64(value));
+impl Fields for ErrorFields<'_> {
+    fn number(&mut self, key: u32, value: Value<'static>) {
+        if self.has_place() {
+            self.details.put_number(key, value);
+        }
     }
 
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.number(field, Value::I64(value));
+    fn text(&mut self, key: u32, text: &str) {
+        if text.len() <= self.details.room_for_text() {
+            if self.has_place() {
+                self.details.put_text(key, text);
+            }
+        } else {
+            let mut long = Spilled::default();
+            // What memory is short of is cut.
+            let _ = long.write_str(text);
+            self.long_text(key, long.0);
+        }
     }
 
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.number(field, Value::U64(value));
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.number(field, Value::Bool(value));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field, value);
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+    fn formatted(&mut self, key: u32, value: &dyn fmt::Debug) {
         let mut text = Formatted { short: CutText::new(), spilled: None };
         let formatting = AssertUnwindSafe(|| {
             let _ = write!(text, "{value:?}"); // fails where the text is cut
@@ -108,13 +82,13 @@ impl Visit for ErrorVisitor<'_> {
                 if panicked {
                     text.short.note_panic(LONGEST_TEXT);
                 }
-                self.text(field, text.short.as_str());
+                self.text(key, text.short.as_str());
             }
             Some(mut long) => {
                 if panicked {
                     long.note_panic();
                 }
-                self.long_text(self.site.key(field.index()), long.0);
+                self.long_text(key, long.0);
             }
         }
     }

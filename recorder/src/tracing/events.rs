@@ -5,7 +5,7 @@ use tracing_core::{Event, Level};
 
 use super::{
     details::{Details, Telling, Visitor},
-    errors::{ErrorVisitor, LongFields},
+    errors::{ErrorFields, LongFields},
     life::{event_name, push, this_threads_lane},
     sites, slots,
 };
@@ -18,9 +18,10 @@ pub(super) fn record(event: &Event<'_>, parent: Option<u64>) {
     let Some(name) = event_name(&site.call_site, is_error) else { return };
     let (mut details, mut long) = (Details::default(), LongFields::default());
     if is_error {
-        event.record(&mut ErrorVisitor { site, details: &mut details, long: &mut long });
+        let fields = &mut ErrorFields { details: &mut details, long: &mut long };
+        event.record(&mut Visitor { site, fields });
     } else {
-        event.record(&mut Visitor { site, details: &mut details });
+        event.record(&mut Visitor { site, fields: &mut details });
     }
     if let Some(parent) = parent.and_then(slots::find) {
         details.link(LinkRole::Parent, parent.number());

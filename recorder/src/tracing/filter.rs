@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
-#[cfg(any(test, not(feature = "off")))]
 use tracing_core::LevelFilter;
 #[cfg(not(feature = "off"))]
 use tracing_core::Metadata;
@@ -11,7 +10,8 @@ use tracing_subscriber::filter::Targets;
 use crate::{Level, settings};
 
 /// Which spans and events are recorded, as `tracing`'s `Targets` has it:
-/// `info,my_crate=trace,hyper=off`. Without a filter everything is.
+/// `info,my_crate=trace,hyper=off`. Without a filter the level of the recording decides, see
+/// [`Subscriber::new`](super::Subscriber::new).
 ///
 /// A part that is not understood is left out and named by
 /// [`ignored`](Filter::ignored): a typo must not keep a program from running. That goes
@@ -36,18 +36,23 @@ impl Filter {
         Self { targets: None, ignored: Vec::new() }
     }
 
-    /// The level that `RINGSCOPE_LEVEL` or `ringscope.toml` asks for; everything if neither does.
-    /// What a builder says goes before both: then
-    /// [`Recorder::level`](crate::Recorder::level) is the filter.
+    /// The level that `RINGSCOPE_LEVEL` or `ringscope.toml` asks for, whatever runs; everything
+    /// if neither does. While no recording runs, a [`Subscriber`](super::Subscriber) begins with it
+    /// anyway.
     ///
     /// ```
-    /// let _recorder = ringscope::init_from_env();
     /// let subscriber = ringscope::tracing::Subscriber::new();
     /// subscriber.with_filter(ringscope::tracing::Filter::from_env()).install()?;
     /// # Ok::<(), ringscope::Error>(())
     /// ```
     pub fn from_env() -> Self {
         settings::level_from_env().map_or_else(Self::all, Self::from)
+    }
+
+    /// The level of the recording that runs; if none does, that of the environment.
+    #[cfg(not(feature = "off"))]
+    pub(super) fn usual() -> Self {
+        usual_level().map_or_else(Self::all, Self::from)
     }
 
     /// What was not understood, and what can be done about it; a sentence each.
@@ -101,6 +106,12 @@ impl Filter {
     }
 }
 
+/// What a subscriber or a layer takes unless it is told more; none if nobody says.
+#[cfg(not(feature = "off"))]
+pub(super) fn usual_level() -> Option<Level> {
+    crate::recorder::running_level().or_else(settings::level_from_env)
+}
+
 /// The parts between commas, but for those within brackets.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut open = 0_i32;
@@ -119,14 +130,21 @@ impl Default for Filter {
 /// Everything up to a level, such as [`Recorder::level`](crate::Recorder::level).
 impl From<Level> for Filter {
     fn from(level: Level) -> Self {
-        Self::parse(match level {
-            Level::Off => "off",
-            Level::Error => "error",
-            Level::Warn => "warn",
-            Level::Info => "info",
-            Level::Debug => "debug",
-            Level::Trace => "trace",
-        })
+        Targets::new().with_default(LevelFilter::from(level)).into()
+    }
+}
+
+/// The same for other layers: `fmt::layer().with_filter(LevelFilter::from(recorder.level()))`.
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Off => Self::OFF,
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
     }
 }
 

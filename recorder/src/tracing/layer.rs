@@ -3,17 +3,19 @@
 use std::{fmt, marker::PhantomData};
 
 use tracing_core::{
-    Event, Interest, Metadata, Subscriber,
+    Event, Interest, LevelFilter, Metadata, Subscriber,
     span::{Attributes, Id, Record},
 };
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::{events, life, other_ids::OtherIds, sites, spans};
+use super::{events, filter::usual_level, life, other_ids::OtherIds, sites, spans};
+use crate::Level;
 
 /// Records the spans and events of `tracing` beside what other layers do with them.
 ///
 /// Composes with every filter of `tracing-subscriber`, `EnvFilter` among them, for
-/// all layers or for this one alone. See the [module](super) for what is recorded.
+/// all layers or for this one alone; and of what these let through it takes no more than
+/// the [level](Self::new) of the recording. See the [module](super) for what is recorded.
 /// Each layer keeps 128 KiB to find its spans.
 ///
 /// ```
@@ -25,22 +27,44 @@ use super::{events, life, other_ids::OtherIds, sites, spans};
 /// # let _ = subscriber;
 /// ```
 pub struct MetricsLayer<S> {
+    /// For itself alone: what is above it is not known to `ids`, and other layers have it.
+    // Not a `LevelFilter`: that has so many unused values that the compiler would put the layer
+    // before the registry, two instructions more for every enter and every exit.
+    level: Level,
     ids: OtherIds,
     subscriber: PhantomData<fn(S)>,
 }
 
 impl<S> MetricsLayer<S> {
-    /// A layer that takes everything that reaches it.
+    /// A layer that takes what the recording that runs now is to have
+    /// ([`Recorder::level`](crate::Recorder::level)); if none does, what `RINGSCOPE_LEVEL` or
+    /// `ringscope.toml` asks for; everything if nobody says. It stays so, whatever is started later.
+    ///
+    /// Other layers get what this one leaves out.
     #[must_use]
     pub fn new() -> Self {
         life::prepare();
-        Self { ids: OtherIds::new(), subscriber: PhantomData }
+        let level = usual_level().unwrap_or(Level::Trace);
+        Self { level, ids: OtherIds::new(), subscriber: PhantomData }
+    }
+
+    #[inline(always)]
+    fn takes(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= LevelFilter::from(self.level)
     }
 }
 
 impl<S> Default for MetricsLayer<S> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<S> Drop for MetricsLayer<S> {
+    /// Closes the spans it knows: when they are left and closed, nobody will tell it.
+    fn drop(&mut self) {
+        spans::leave_for_good(self.ids.all());
+        self.ids.all().for_each(|own| _ = spans::drop_handle(own));
     }
 }
 
@@ -52,11 +76,16 @@ impl<S> fmt::Debug for MetricsLayer<S> {
 
 impl<S: Subscriber> Layer<S> for MetricsLayer<S> {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        sites::of(metadata);
+        if self.takes(metadata) {
+            sites::of(metadata);
+        }
         Interest::always()
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
+        if !self.takes(attributes.metadata()) {
+            return;
+        }
         let find = |parent: &Id| self.ids.find(parent.into_u64()).unwrap_or(0);
         let own = spans::create(attributes, find);
         if own != spans::NOTHING {
@@ -78,6 +107,9 @@ impl<S: Subscriber> Layer<S> for MetricsLayer<S> {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if !self.takes(event.metadata()) {
+            return;
+        }
         events::record(event, event.parent().and_then(|parent| self.ids.find(parent.into_u64())));
     }
 

@@ -53,12 +53,16 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
     if slot.has(UNRECORDED) {
         return skip_if_by_rule(site);
     }
+    let now = clock::ticks();
+    let began = if created == UNTIMED { slot.entered().unwrap_or(now) } else { created };
+    // The same goes for one of an earlier recording.
+    if call_site::was_before(began, now) {
+        return;
+    }
     site.saw_life();
     let look = |_| site.look_closer_at_life();
     let Some((name, least)) = admitted(&site.call_site, look) else { return };
-    let now = clock::ticks();
-    let start = if created == UNTIMED { slot.entered().unwrap_or(now) } else { created };
-    let ticks = now.wrapping_sub(start);
+    let ticks = now.wrapping_sub(began);
     if (0..least as i64).contains(&(ticks as i64)) {
         verdict::skip(SkipCause::TooShort);
         return;
@@ -71,7 +75,7 @@ pub(super) fn tell(slot: &Slot, is_just_left: bool) {
     let lane = this_threads_lane();
     let track = lane.map_or(0, Lane::track);
     let record = Record {
-        start,
+        start: began,
         value: ticks,
         name,
         track: if slot.home() == 0 { track } else { slot.home() },

@@ -2,7 +2,8 @@
 //!
 //! [`Subscriber`] is for programs that need nothing else, and costs least;
 //! [`MetricsLayer`] works beside other layers. Both record while a
-//! [`Recorder`](crate::Recorder) runs, in whatever order the two are started.
+//! [`Recorder`](crate::Recorder) runs, in whatever order the two are started; what is above the level that
+//! [was set](Subscriber::new) they leave out.
 //!
 //! ```
 //! # let path = std::env::temp_dir().join(format!("ringscope-tracing-doc-{}.trace", std::process::id()));
@@ -41,9 +42,10 @@
 //!   spans, as far as a table of 512 has room: those of call sites one of whose tasks has come to
 //!   its end before.
 //! - **Fields** come with the first slice that ends after they were recorded, and with the
-//!   life, which has the last value of each. Numbers and truth values keep their type; everything else is text, cut to what an event
-//!   can hold. A `Debug` that panics does not take the program down: its text is what it
-//!   had written, and a remark.
+//!   life, which has the last value of each. Numbers of up to 64 bits and truth values keep their
+//!   type; everything else is text, cut to what an event can hold. Behind an error (`dyn Error`) come
+//!   those that led to it, up to 16. A `Debug` that panics does not take the program down: its text
+//!   is what it had written, and a remark.
 //! - **Explicit parents** and `follows_from` are links to the number of the other span; a life also
 //!   has a link to the span that it was created in.
 //! - **Events** are events, with their `level` and fields, and those of the level `ERROR` are
@@ -55,15 +57,22 @@
 //!
 //! # Limits
 //!
-//! - A span that was created before the recorder was started has slices and no life. Its fields come with
-//!   its first slice, so these are formatted and kept also while nothing is recorded.
+//! - A span that was created before the recorder was started, or in an earlier recording, has slices and no
+//!   life. Its fields come with its first slice, so these are formatted and kept also while nothing is recorded.
 //! - When a span is created is looked up only where it may matter: not at a call site whose
 //!   first 64 spans were told by their slices. If a later one lives longer after all, its
 //!   life begins with its first enter and has the field `from_first_enter`; from then on the creation
 //!   of all spans of that call site is looked up again.
 //! - At most four million spans exist at once; what is created beyond that is counted as lost.
+//! - Numbers of spans begin again after four billion of them. So do `slices` and `busy` of a span that
+//!   is left four billion times, each time with one of `moves` too many.
 //! - Of a span that several threads are inside of at once, `busy` and `slices` are too low.
-//! - A span has 22 fields and 4 links at most; further ones are counted in `fields_left_out`.
+//! - A span has 22 fields and 4 links at most; further fields are counted in `fields_left_out`.
+//! - There is no link to a span that was closed before it was named as parent or in `follows_from`:
+//!   its number is gone with it.
+//! - A [`MetricsLayer`] that is replaced (`tracing_subscriber::reload`) or dropped takes its spans along: they
+//!   are left and closed by that, and the layer that follows does not know them. Other threads that
+//!   are inside of them stay so, as far as is recorded.
 //!
 //! Entering and leaving a span, and creating and closing one without fields, neither allocate nor
 //! lock nor format. `ringscope-benches tracing` measures what they cost.

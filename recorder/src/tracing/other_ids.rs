@@ -94,6 +94,16 @@ impl OtherIds {
         Some(ours)
     }
 
+    /// Our ids of all spans that are known.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = u64> {
+        let buckets = self.buckets.iter_mut();
+        let places = buckets.flat_map(|it| it.theirs.0.iter_mut().zip(&mut it.ours.0));
+        let placed =
+            places.filter_map(|(key, value)| (*key.get_mut() != 0).then_some(*value.get_mut()));
+        let map = self.overflow.get_mut().unwrap_or_else(PoisonError::into_inner);
+        placed.chain(map.values().copied())
+    }
+
     #[inline(always)]
     fn bucket(&self, theirs: u64) -> &Bucket {
         let hash = theirs.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - BUCKETS.trailing_zeros());
@@ -139,15 +149,19 @@ mod tests {
 
     #[test]
     fn ids_are_found_until_they_are_taken_however_many_there_are() {
-        let ids = OtherIds::new();
+        let mut ids = OtherIds::new();
+        assert_eq!(ids.all().count(), 0);
         let all = 1..=3 * (BUCKETS * PLACES) as u64;
         all.clone().for_each(|id| ids.put(id, id * 10));
         assert!(ids.overflown.load(Relaxed) > 0);
         assert!(all.clone().all(|id| ids.find(id) == Some(id * 10)));
         assert_eq!(ids.find(all.end() + 1), None);
+        let mut ours: Vec<u64> = ids.all().collect();
+        ours.sort_unstable();
+        assert!(ours.into_iter().eq(all.clone().map(|id| id * 10)));
         assert!(all.clone().rev().all(|id| ids.take(id) == Some(id * 10)));
         assert!(all.clone().all(|id| ids.find(id).is_none() && ids.take(id).is_none()));
-        assert_eq!(ids.overflown.load(Relaxed), 0);
+        assert_eq!((ids.overflown.load(Relaxed), ids.all().count()), (0, 0));
     }
 
     #[test]

@@ -301,6 +301,7 @@ impl Slot {
         } else {
             self.busy.store(self.busy.load(Relaxed).wrapping_add(ticks), Relaxed);
         }
+        // After 2^32 of them it carries into the upper half: to stop there would cost every exit.
         self.stays.store(stays.0.wrapping_add(1), Relaxed);
     }
 

@@ -147,7 +147,7 @@ fn describe(slot: &Slot, site: &'static Site, parent: Option<u32>, values: &Valu
     if let Some(parent) = parent.filter(|&parent| parent != 0) {
         details.link(LinkRole::Parent, parent);
     }
-    values.record(&mut Visitor { site, details: &mut details });
+    values.record(&mut Visitor { site, fields: &mut *details });
     slot.put_details(details);
 }
 
@@ -157,7 +157,7 @@ pub(super) fn record(id: u64, values: &span::Record<'_>) {
         return;
     };
     let mut news = Details::default();
-    values.record(&mut Visitor { site, details: &mut news });
+    values.record(&mut Visitor { site, fields: &mut news });
     slot.add_details(|details| details.merge(&news));
 }
 
@@ -239,6 +239,14 @@ fn exit_out_of_turn(here: &Here, id: u64) {
     if let Some(frame) = here.tracing.pop_out_of_turn(id) {
         leave(&frame, here.lane());
     }
+}
+
+/// The calling thread leaves those of these spans that it is inside of, as often as it is.
+#[cold]
+pub(super) fn leave_for_good(ids: impl Iterator<Item = u64>) {
+    let entered = thread::this().entered_ids();
+    let gone: Vec<u64> = ids.filter(|id| entered.contains(id)).collect();
+    entered.into_iter().rev().filter(|id| gone.contains(id)).for_each(exit);
 }
 
 #[inline(always)]

@@ -34,13 +34,15 @@ impl Default for Subscriber {
 }
 
 impl Subscriber {
-    /// A subscriber that takes everything.
+    /// A subscriber that takes what the recording that runs now is to have
+    /// ([`Recorder::level`](crate::Recorder::level)); if none does, what `RINGSCOPE_LEVEL` or
+    /// `ringscope.toml` asks for; everything if nobody says. It stays so, whatever is started later.
     pub fn new() -> Self {
         life::prepare();
-        Self { filter: Filter::all() }
+        Self { filter: Filter::usual() }
     }
 
-    /// Takes only what the filter lets through. What of it was not understood is
+    /// Takes what the filter lets through, whatever the level of the recording. What of it was not understood is
     /// in [`Filter::ignored`] and said on standard error.
     pub fn with_filter(mut self, filter: impl Into<Filter>) -> Self {
         self.filter = filter.into();

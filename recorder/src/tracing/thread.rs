@@ -255,6 +255,14 @@ impl Thread {
         }
     }
 
+    /// The ids of all spans that this thread is inside of, the outermost first.
+    pub(super) fn entered_ids(&self) -> Vec<u64> {
+        // What the allocator may enter meanwhile it leaves again.
+        let mut ids = Vec::with_capacity(self.entered().len());
+        ids.extend(self.entered().iter().map(|frame| frame.id));
+        ids
+    }
+
     /// Room for one more frame, if there is any.
     #[inline(always)]
     pub(super) fn room(&self) -> Option<Room<'_>> {

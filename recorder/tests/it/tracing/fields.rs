@@ -1,12 +1,12 @@
 //! Fields, links, events and errors.
 
-use std::fmt;
+use std::{error::Error, fmt};
 
 use ringscope::{Kind, tracing::Subscriber};
 use ringscope_format::{LinkRole, OwnedValue};
 use tracing::{Span, field, info_span};
 
-use super::recording;
+use super::{of_both, recording};
 use crate::{child::child, told::Event};
 
 fn text(event: &Event, key: &str) -> (String, bool) {
@@ -87,17 +87,21 @@ fn values_that_come_later_are_recorded_with_the_next_slice_and_the_life() {
         drop(often);
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    assert_eq!(told.only("once").fields, [("status", OwnedValue::I64(404))]);
-    let [first, second, third, life] = told.named("often")[..] else { panic!("three and a life") };
-    assert_eq!(first.fields, [("id", OwnedValue::I64(7))]);
-    assert_eq!(second.fields, [("status", OwnedValue::I64(200))]);
-    assert_eq!(third.fields, []);
-    assert_eq!(
-        (life.field("id"), life.field("status")),
-        (first.field("id"), second.field("status"))
-    );
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        assert_eq!(told.only("once").fields, [("status", OwnedValue::I64(404))]);
+        let [first, second, third, life] = told.named("often")[..] else {
+            panic!("three and a life")
+        };
+        assert_eq!(first.fields, [("id", OwnedValue::I64(7))]);
+        assert_eq!(second.fields, [("status", OwnedValue::I64(200))]);
+        assert_eq!(third.fields, []);
+        assert_eq!(
+            (life.field("id"), life.field("status")),
+            (first.field("id"), second.field("status"))
+        );
+    }
 }
 
 #[test]
@@ -217,19 +221,20 @@ fn a_debug_that_panics_does_not_take_the_program_down() {
         recorder.finish().unwrap();
         scene.say("alive", true);
     });
-    let end = end.run().succeeded();
-    assert_eq!(end.said("alive"), "true");
-    let told = end.trace();
-    let bad = told.only("bad");
-    assert_eq!(text(bad, "value").0, "as far as (formatting it panicked)");
-    assert_eq!(
-        (bad.field("before"), bad.field("after")),
-        (Some(&OwnedValue::I64(1)), Some(&OwnedValue::I64(2)))
-    );
-    assert_eq!(text(told.only("later"), "value").0, "as far as (formatting it panicked)");
-    let events = told.events.iter().filter(|event| event.field("message").is_some());
-    let event = events.into_iter().find(|event| event.field("value").is_some()).unwrap();
-    assert_eq!(text(event, "message").0, "an event");
+    for end in of_both(end) {
+        assert_eq!(end.said("alive"), "true");
+        let told = end.trace();
+        let bad = told.only("bad");
+        assert_eq!(text(bad, "value").0, "as far as (formatting it panicked)");
+        assert_eq!(
+            (bad.field("before"), bad.field("after")),
+            (Some(&OwnedValue::I64(1)), Some(&OwnedValue::I64(2)))
+        );
+        assert_eq!(text(told.only("later"), "value").0, "as far as (formatting it panicked)");
+        let events = told.events.iter().filter(|event| event.field("message").is_some());
+        let event = events.into_iter().find(|event| event.field("value").is_some()).unwrap();
+        assert_eq!(text(event, "message").0, "an event");
+    }
 }
 
 #[test]
@@ -259,11 +264,13 @@ fn values_may_use_tracing_while_they_are_formatted() {
         drop(span);
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    assert_eq!(told.named("inside of a format").len(), 3);
-    assert_eq!(text(told.only("outer"), "value").0, "talked");
-    assert_eq!(text(told.only("outer"), "other").0, "talked");
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        assert_eq!(told.named("inside of a format").len(), 3);
+        assert_eq!(text(told.only("outer"), "value").0, "talked");
+        assert_eq!(text(told.only("outer"), "other").0, "talked");
+    }
 }
 
 #[test]
@@ -281,18 +288,129 @@ fn explicit_parents_and_follows_from_are_links() {
         info_span!(parent: None, "root").in_scope(|| ());
         recorder.finish().unwrap();
     });
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let (cause, request) = (told.only("cause").link, told.only("request").link);
+        let expected = [
+            (LinkRole::Parent, request),
+            (LinkRole::FollowsFrom, cause),
+            (LinkRole::FollowsFrom, request),
+        ];
+        assert_eq!(links(told.only("part")), expected);
+        let event = told.events.iter().find(|event| event.kind == Kind::EVENT).unwrap();
+        assert_eq!(links(event), [(LinkRole::Parent, cause)]);
+        assert_eq!(links(told.only("root")), []);
+    }
+}
+
+#[test]
+fn a_span_that_says_it_has_no_parent_has_none_wherever_it_is_created() {
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        let outer = info_span!("outer").entered();
+        for span in [info_span!(parent: None, "root"), info_span!("inner")] {
+            span.in_scope(|| ());
+            span.in_scope(|| ());
+        }
+        drop(outer);
+        recorder.finish().unwrap();
+    });
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let parents = |name: &str| {
+            let life = *told.named(name).last().unwrap();
+            assert_eq!(life.number("slices"), 2);
+            let mut links = links(life);
+            links.retain(|link| link.0 == LinkRole::Parent);
+            links
+        };
+        let outer = told.only("outer").link;
+        assert_eq!(parents("inner"), [(LinkRole::Parent, outer)]);
+        assert_eq!(parents("root"), []);
+    }
+}
+
+#[derive(Debug)]
+struct Failure {
+    what: String,
+    because: Option<Box<Failure>>,
+}
+
+impl Failure {
+    /// The first failed because of the others.
+    fn of(chain: impl IntoIterator<Item = impl ToString, IntoIter: DoubleEndedIterator>) -> Self {
+        let because = chain.into_iter().rev().fold(None, |because, what| {
+            Some(Box::new(Failure { what: what.to_string(), because }))
+        });
+        *because.unwrap()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.because.as_deref().map(|because| because as _)
+    }
+}
+
+/// Is its own cause.
+#[derive(Debug)]
+struct Loop;
+
+impl fmt::Display for Loop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("again")
+    }
+}
+
+impl Error for Loop {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self)
+    }
+}
+
+#[test]
+fn an_error_is_told_with_what_led_to_it() {
+    let causes = ["cannot load model.gguf", "cannot read block 7", "disk is gone"];
+    let long = || (0..16).map(|i| format!("{i:-<500}"));
+    let end = child(move |scene| {
+        let recorder = recording(scene);
+        let error: &(dyn Error + 'static) = &Failure::of(causes);
+        info_span!("span", error).in_scope(|| ());
+        tracing::warn!(name: "warning", error, attempt = 3);
+        tracing::error!(name: "error", error);
+        let error: &(dyn Error + 'static) = &Failure::of(["alone"]);
+        tracing::error!(name: "alone", error);
+        let error: &(dyn Error + 'static) = &Failure::of(long());
+        tracing::warn!(name: "cut", error);
+        tracing::error!(name: "long", error);
+        let error: &(dyn Error + 'static) = &Loop;
+        tracing::warn!(name: "looping warning", error);
+        tracing::error!(name: "looping error", error);
+        recorder.finish().unwrap();
+    });
     let told = end.run().succeeded().trace();
     told.is_finished_and_adds_up();
-    let (cause, request) = (told.only("cause").link, told.only("request").link);
-    let expected = [
-        (LinkRole::Parent, request),
-        (LinkRole::FollowsFrom, cause),
-        (LinkRole::FollowsFrom, request),
-    ];
-    assert_eq!(links(told.only("part")), expected);
-    let event = told.events.iter().find(|event| event.kind == Kind::EVENT).unwrap();
-    assert_eq!(links(event), [(LinkRole::Parent, cause)]);
-    assert_eq!(links(told.only("root")), []);
+    let error = |name: &str| text(told.only(name), "error");
+    for name in ["span", "warning", "error"] {
+        assert_eq!(error(name), (causes.join(": "), false), "{name}");
+    }
+    assert_eq!(error("alone").0, "alone");
+    let long = long().collect::<Vec<_>>().join(": ");
+    let (cut, is_cut) = error("cut");
+    assert!(is_cut && cut.len() > 500 && long.starts_with(&cut), "{cut}");
+    assert_eq!(error("long"), (long, false));
+    let looping = format!("again{}: ...", ": again".repeat(16));
+    for name in ["looping warning", "looping error"] {
+        assert_eq!(error(name), (looping.clone(), false), "{name}");
+    }
 }
 
 #[test]

@@ -1,9 +1,16 @@
 //! What is not asked for is not recorded, and costs nothing.
 
-use ringscope::tracing::{Filter, Subscriber};
-use tracing::{debug_span, info_span, trace_span};
+use std::{env, fs, sync::atomic::Ordering::Relaxed};
 
-use crate::child::child;
+use ringscope::{
+    Level, init_from_env,
+    tracing::{Filter, MetricsLayer, Subscriber},
+};
+use tracing::{Dispatch, debug_span, info_span, trace_span, warn_span};
+use tracing_subscriber::prelude::*;
+
+use super::{Count, KINDS, install};
+use crate::{child::child, told::Told};
 
 #[test]
 fn levels_and_targets_decide() {
@@ -24,6 +31,32 @@ fn levels_and_targets_decide() {
     let told = end.run().succeeded().trace();
     let names: Vec<_> = told.events.iter().map(|event| event.name).collect();
     assert_eq!(names, ["here", "here too", "there"]);
+}
+
+#[test]
+fn of_several_subscribers_each_takes_what_its_own_filter_lets_through() {
+    let end = child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let say = |told: &[&str]| {
+            for name in told {
+                tracing::debug!(name: "a detail", name);
+                debug_span!("detailed").in_scope(|| ());
+                info_span!("coarse").in_scope(|| ());
+            }
+        };
+        Subscriber::new().with_filter("info").install().unwrap();
+        let detailed = Dispatch::new(Subscriber::new().with_filter("debug"));
+        let nothing = Dispatch::new(Subscriber::new().with_filter("off"));
+        say(&["1"]);
+        tracing::dispatcher::with_default(&detailed, || say(&["2", "3"]));
+        tracing::dispatcher::with_default(&nothing, || say(&["4", "5", "6", "7"]));
+        say(&["8"]);
+        recorder.finish().unwrap();
+    });
+    let told = end.run().succeeded().trace();
+    told.is_finished_and_adds_up();
+    let count = |name: &str| told.named(name).len();
+    assert_eq!((count("coarse"), count("detailed"), count("a detail")), (4, 2, 2));
 }
 
 #[test]
@@ -58,4 +91,132 @@ fn the_environment_sets_the_level() {
     });
     let end = end.environment("RINGSCOPE_LEVEL", "info").run().succeeded();
     assert_eq!(end.trace().events[0].name, "recorded");
+}
+
+/// An error, and a span and an event of each level below, within each other.
+fn say_something_of_every_level() {
+    tracing::error!(name: "an error", retries = 3);
+    let _warn = warn_span!("warn").entered();
+    tracing::warn!(name: "a warning", retries = 3);
+    let _info = info_span!("info").entered();
+    let _debug = debug_span!("debug", i = 1).entered();
+    tracing::debug!(name: "a detail", retries = 3);
+    let _trace = trace_span!("trace").entered();
+}
+
+/// What of that is recorded at a level.
+fn recorded_at(level: &str) -> Vec<&'static str> {
+    let all = [
+        ("error", "an error"),
+        ("warn", "a warning"),
+        ("warn", "warn"),
+        ("info", "info"),
+        ("debug", "a detail"),
+        ("debug", "debug"),
+        ("trace", "trace"),
+    ];
+    let most = ["error", "warn", "info", "debug", "trace"];
+    let rank = |level: &str| most.iter().position(|it| *it == level).unwrap();
+    let mut names: Vec<_> =
+        all.into_iter().filter(|it| rank(it.0) <= rank(level)).map(|it| it.1).collect();
+    names.sort_unstable();
+    names
+}
+
+fn names(told: &Told) -> Vec<&str> {
+    told.is_finished_and_adds_up();
+    let mut names: Vec<_> = told.events.iter().map(|event| event.name).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_level_from_outside_needs_no_line_of_code_whatever_is_started_first() {
+    let end = child(|scene| {
+        env::set_current_dir(scene.path("")).unwrap();
+        let argument = scene.argument();
+        let (kind, order) = argument.split_once(' ').unwrap();
+        let before = (order == "before").then(|| install(kind));
+        let recorder = init_from_env().unwrap();
+        before.is_none().then(|| install(kind));
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+    });
+    for kind in KINDS {
+        for order in ["before", "after"] {
+            let run = || {
+                let end = end.another().argument(format!("{kind} {order}"));
+                end.environment("RINGSCOPE_TRACE", "run.trace")
+            };
+            let with_file = |level: &str| {
+                let end = run();
+                fs::write(end.path("ringscope.toml"), format!("level = '{level}'\n")).unwrap();
+                end
+            };
+            for (end, level) in [
+                (run().environment("RINGSCOPE_LEVEL", "error"), "error"),
+                (run().environment("METALLIC_LOG_LEVEL", "warn"), "warn"),
+                (with_file("info"), "info"),
+                (with_file("error").environment("RINGSCOPE_LEVEL", "debug"), "debug"),
+                (run(), "trace"),
+            ] {
+                let end = end.run().succeeded();
+                assert_eq!(names(&end.trace()), recorded_at(level), "{kind} {order} {level}");
+                assert_eq!(end.stderr, "");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_level_of_the_recording_that_runs_goes_before_that_of_the_environment() {
+    let end = child(|scene| {
+        let recorder = scene.builder().level(Level::Info).start().unwrap();
+        install(&scene.argument());
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+    });
+    for kind in KINDS {
+        let end = end.another().argument(kind).environment("RINGSCOPE_LEVEL", "error");
+        assert_eq!(names(&end.run().succeeded().trace()), recorded_at("info"), "{kind}");
+    }
+}
+
+#[test]
+fn a_filter_goes_before_the_level_of_the_recording() {
+    let end = child(|scene| {
+        let recorder = scene.builder().level(Level::Error).start().unwrap();
+        Subscriber::new().with_filter("debug").install().unwrap();
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+    });
+    assert_eq!(names(&end.run().succeeded().trace()), recorded_at("debug"));
+}
+
+#[test]
+fn what_the_layer_leaves_out_other_layers_have_and_it_knows_nothing_of() {
+    let end = child(|scene| {
+        let recorder = scene.builder().level(Level::Info).start().unwrap();
+        let (other, count) = Count::new();
+        tracing_subscriber::registry().with(MetricsLayer::new()).with(other).init();
+        let left_out = debug_span!("left out", later = tracing::field::Empty);
+        {
+            let _inside = left_out.enter();
+            left_out.record("later", 3);
+            let taken = info_span!("taken");
+            taken.follows_from(&left_out);
+            left_out.follows_from(&taken);
+            taken.in_scope(|| tracing::debug!("not taken either"));
+        }
+        info_span!(parent: &left_out, "child").in_scope(|| ());
+        tracing::info!(name: "event", parent: &left_out, i = 1);
+        drop(left_out);
+        assert_eq!(count.load(Relaxed), 3);
+        assert!(tracing::enabled!(tracing::Level::TRACE));
+        assert_eq!(recorder.finish().unwrap().stored, 3);
+    });
+    let told = end.run().succeeded().trace();
+    assert_eq!(names(&told), ["child", "event", "taken"]);
+    assert!(told.events.iter().all(|event| event.links.is_empty()));
+    assert_eq!((told.only("taken").depth, told.only("child").depth), (0, 0));
 }

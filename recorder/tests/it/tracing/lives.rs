@@ -6,7 +6,7 @@ use ringscope::Kind;
 use ringscope_format::{LinkRole, OwnedValue};
 use tracing::{Instrument, info_span, trace_span};
 
-use super::{Once, poll, recording};
+use super::{Once, of_both, poll, recording};
 use crate::{
     child::child,
     told::{Event, Told},
@@ -52,29 +52,31 @@ fn a_future_that_is_polled_on_several_threads_is_one_task_with_busy_and_idle_tim
         drop(accepted);
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    let slices = told.named("request").into_iter().filter(|event| event.kind == Kind::SLICE);
-    let slices: Vec<_> = slices.collect();
-    // Four polls, and the drop of what was polled, which happens inside of its span.
-    assert_eq!(slices.len(), 5);
-    let [task] = lives(&told, "request")[..] else { panic!("one life") };
-    assert_eq!(task.kind, Kind::TASK);
-    assert_eq!((task.number("slices"), task.number("moves")), (5, 5));
-    assert_eq!(task.field("id"), Some(&OwnedValue::I64(7)));
-    assert!(slices.iter().all(|slice| slice.link == task.link));
-    let in_slices: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
-    assert_eq!(task.field("busy"), Some(&OwnedValue::Ticks(in_slices)));
-    let life_ns = told.trace.clock().ns(task.end - task.start);
-    assert!(busy_ns(&told, task) >= 6e6 && life_ns - busy_ns(&told, task) >= 9e6);
-    // It says who it is, where it began and ended, and in whose name.
-    let main = told.track_of("tracing::lives::a_future_that_is_polled_on_several_threads_is_one_task_with_busy_and_idle_time");
-    assert_eq!(task.track, main);
-    let own = task.links.iter().find(|link| link.role == LinkRole::Own).unwrap();
-    assert_eq!((own.id as u32, own.track), (task.link, main));
-    let parent = task.links.iter().find(|link| link.role == LinkRole::Parent).unwrap();
-    let accept = told.named("accept")[0];
-    assert_eq!(parent.id as u32, accept.link);
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let slices = told.named("request").into_iter().filter(|event| event.kind == Kind::SLICE);
+        let slices: Vec<_> = slices.collect();
+        // Four polls, and the drop of what was polled, which happens inside of its span.
+        assert_eq!(slices.len(), 5);
+        let [task] = lives(&told, "request")[..] else { panic!("one life") };
+        assert_eq!(task.kind, Kind::TASK);
+        assert_eq!((task.number("slices"), task.number("moves")), (5, 5));
+        assert_eq!(task.field("id"), Some(&OwnedValue::I64(7)));
+        assert!(slices.iter().all(|slice| slice.link == task.link));
+        let in_slices: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
+        assert_eq!(task.field("busy"), Some(&OwnedValue::Ticks(in_slices)));
+        let life_ns = told.trace.clock().ns(task.end - task.start);
+        assert!(busy_ns(&told, task) >= 6e6 && life_ns - busy_ns(&told, task) >= 9e6);
+        // It says who it is, where it began and ended, and in whose name.
+        let main = told.track_of("tracing::lives::a_future_that_is_polled_on_several_threads_is_one_task_with_busy_and_idle_time");
+        assert_eq!(task.track, main);
+        let own = task.links.iter().find(|link| link.role == LinkRole::Own).unwrap();
+        assert_eq!((own.id as u32, own.track), (task.link, main));
+        let parent = task.links.iter().find(|link| link.role == LinkRole::Parent).unwrap();
+        let accept = told.named("accept")[0];
+        assert_eq!(parent.id as u32, accept.link);
+    }
 }
 
 #[test]
@@ -92,18 +94,23 @@ fn nested_futures_are_tasks_each() {
         while poll(request.as_mut()).is_pending() {}
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    let queries = lives(&told, "query");
-    assert_eq!(queries.len(), 2);
-    let request = told.named("request")[0].link;
-    for query in queries {
-        assert_eq!((query.kind, query.number("slices"), query.number("moves")), (Kind::TASK, 3, 0));
-        let parent = query.links.iter().find(|link| link.role == LinkRole::Parent).unwrap();
-        assert_eq!(parent.id as u32, request);
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let queries = lives(&told, "query");
+        assert_eq!(queries.len(), 2);
+        let request = told.named("request")[0].link;
+        for query in queries {
+            assert_eq!(
+                (query.kind, query.number("slices"), query.number("moves")),
+                (Kind::TASK, 3, 0)
+            );
+            let parent = query.links.iter().find(|link| link.role == LinkRole::Parent).unwrap();
+            assert_eq!(parent.id as u32, request);
+        }
+        // What is not closed yet has no life to tell.
+        assert_eq!(lives(&told, "request").len(), 0);
     }
-    // What is not closed yet has no life to tell.
-    assert_eq!(lives(&told, "request").len(), 0);
 }
 
 #[test]
@@ -126,16 +133,20 @@ fn the_spans_of_a_model_are_reused_and_not_tasks() {
         drop(layers);
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    for name in ["block", "attention"] {
-        let lives = lives(&told, name);
-        assert_eq!(lives.len(), 4);
-        assert!(lives.iter().all(|life| life.kind == Kind::REUSED && life.number("slices") == 10));
-        assert_eq!(told.named(name).len(), 44);
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        for name in ["block", "attention"] {
+            let lives = lives(&told, name);
+            assert_eq!(lives.len(), 4);
+            assert!(
+                lives.iter().all(|life| life.kind == Kind::REUSED && life.number("slices") == 10)
+            );
+            assert_eq!(told.named(name).len(), 44);
+        }
+        // Created, entered, left, closed: the slice says it all.
+        assert_eq!(told.named("token").len(), 10);
     }
-    // Created, entered, left, closed: the slice says it all.
-    assert_eq!(told.named("token").len(), 10);
 }
 
 #[test]
@@ -156,10 +167,12 @@ fn a_span_that_two_threads_are_inside_of_at_once_is_reused() {
         drop(shared);
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    let mut kinds: Vec<Kind> = told.named("shared").iter().map(|event| event.kind).collect();
-    kinds.sort_by_key(|kind| kind.0);
-    assert_eq!(kinds, [Kind::SLICE, Kind::SLICE, Kind::REUSED]);
+    for end in of_both(end) {
+        let told = end.trace();
+        let mut kinds: Vec<Kind> = told.named("shared").iter().map(|event| event.kind).collect();
+        kinds.sort_by_key(|kind| kind.0);
+        assert_eq!(kinds, [Kind::SLICE, Kind::SLICE, Kind::REUSED]);
+    }
 }
 
 #[test]
@@ -173,14 +186,16 @@ fn a_span_that_waits_for_another_or_is_never_entered_tells_its_life() {
         drop(info_span!("never", size = 3));
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    let [queued] = lives(&told, "queued")[..] else { panic!("one life") };
-    assert!(told.trace.clock().ns(queued.end - queued.start) >= 3e6);
-    assert!(busy_ns(&told, queued) < 3e6);
-    let never = told.only("never");
-    assert_eq!((never.kind, never.number("slices")), (Kind::TASK, 0));
-    assert_eq!(never.field("size"), Some(&OwnedValue::I64(3)));
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let [queued] = lives(&told, "queued")[..] else { panic!("one life") };
+        assert!(told.trace.clock().ns(queued.end - queued.start) >= 3e6);
+        assert!(busy_ns(&told, queued) < 3e6);
+        let never = told.only("never");
+        assert_eq!((never.kind, never.number("slices")), (Kind::TASK, 0));
+        assert_eq!(never.field("size"), Some(&OwnedValue::I64(3)));
+    }
 }
 
 #[test]

@@ -13,18 +13,61 @@ mod waiting;
 use std::{
     future::Future,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     task::{Context, Poll, Waker},
 };
 
-use ringscope::{Recorder, tracing::Subscriber};
+use ringscope::{
+    Recorder,
+    tracing::{MetricsLayer, Subscriber},
+};
+use tracing_subscriber::{Layer, prelude::*};
 
-use crate::child::Scene;
+use crate::child::{Child, End, Scene};
 
-/// A recording with the stand-alone subscriber.
+const SUBSCRIBER: &str = "subscriber";
+const LAYER: &str = "layer";
+const KINDS: [&str; 2] = [SUBSCRIBER, LAYER];
+
+fn install(kind: &str) {
+    match kind {
+        LAYER => tracing_subscriber::registry().with(MetricsLayer::new()).init(),
+        _ => Subscriber::new().install().unwrap(),
+    }
+}
+
+/// A recording with the stand-alone subscriber, or in [a scenario of both](of_both) with either.
 fn recording(scene: &Scene) -> Recorder {
     let recorder = scene.builder().start().unwrap();
-    Subscriber::new().install().unwrap();
+    install(&scene.argument());
     recorder
+}
+
+/// A scenario that begins with [`recording`], played with the subscriber and with the layer.
+fn of_both(scenario: Child) -> impl Iterator<Item = End> {
+    KINDS.into_iter().map(move |kind| {
+        println!("with the {kind}:");
+        scenario.another().argument(kind).run().succeeded()
+    })
+}
+
+/// Another layer, which counts what is entered.
+struct Count(Arc<AtomicU32>);
+
+impl Count {
+    fn new() -> (Self, Arc<AtomicU32>) {
+        let count = Arc::default();
+        (Self(Arc::clone(&count)), count)
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Count {
+    fn on_enter(&self, _: &tracing::span::Id, _: tracing_subscriber::layer::Context<'_, S>) {
+        self.0.fetch_add(1, Relaxed);
+    }
 }
 
 /// Polls a future once, as an executor would.

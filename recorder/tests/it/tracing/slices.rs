@@ -5,7 +5,7 @@ use std::thread;
 use ringscope::{Kind, tracing::Subscriber};
 use tracing::{info_span, instrument, trace_span};
 
-use super::recording;
+use super::{of_both, recording};
 use crate::{child::child, no_allocation::does_not_allocate};
 
 #[instrument(level = "trace")]
@@ -58,19 +58,21 @@ fn a_span_that_is_kept_and_entered_again_has_a_slice_each_time() {
         let stored = recorder.finish().unwrap().stored;
         assert_eq!(stored, 2_000);
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    let (blocks, attentions) = (told.named("block"), told.named("attention"));
-    assert_eq!((blocks.len(), attentions.len()), (1_000, 1_000));
-    for (block, attention) in blocks.iter().zip(&attentions) {
-        assert_eq!((block.kind, block.depth), (Kind::SLICE, 0));
-        assert_eq!((attention.kind, attention.depth), (Kind::SLICE, 1));
-        assert!(block.start <= attention.start && attention.end <= block.end);
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        let (blocks, attentions) = (told.named("block"), told.named("attention"));
+        assert_eq!((blocks.len(), attentions.len()), (1_000, 1_000));
+        for (block, attention) in blocks.iter().zip(&attentions) {
+            assert_eq!((block.kind, block.depth), (Kind::SLICE, 0));
+            assert_eq!((attention.kind, attention.depth), (Kind::SLICE, 1));
+            assert!(block.start <= attention.start && attention.end <= block.end);
+        }
+        // The same number in all slices of a span, and another in another's.
+        let number = blocks[0].link;
+        assert!(number != 0 && blocks.iter().all(|slice| slice.link == number));
+        assert!(attentions.iter().all(|slice| slice.link != number && slice.link != 0));
     }
-    // The same number in all slices of a span, and another in another's.
-    let number = blocks[0].link;
-    assert!(number != 0 && blocks.iter().all(|slice| slice.link == number));
-    assert!(attentions.iter().all(|slice| slice.link != number && slice.link != 0));
 }
 
 #[test]
@@ -117,13 +119,15 @@ fn spans_left_and_closed_out_of_order_are_all_recorded() {
         info_span!("after").in_scope(|| ());
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    for name in ["a", "b", "c"] {
-        let slices = told.named(name).into_iter().filter(|event| event.kind == Kind::SLICE);
-        assert_eq!(slices.count(), 3);
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        for name in ["a", "b", "c"] {
+            let slices = told.named(name).into_iter().filter(|event| event.kind == Kind::SLICE);
+            assert_eq!(slices.count(), 3);
+        }
+        assert_eq!(told.only("after").depth, 0);
     }
-    assert_eq!(told.only("after").depth, 0);
 }
 
 #[test]
@@ -145,11 +149,16 @@ fn ten_thousand_spans_inside_of_each_other_are_recorded() {
         trace_span!("after").in_scope(|| ());
         recorder.finish().unwrap();
     });
-    let told = end.run().succeeded().trace();
-    told.is_finished_and_adds_up();
-    assert_eq!((told.named("level").len(), told.named("again").len()), (10_000, 10_000));
-    assert_eq!(told.named("level").iter().filter(|slice| slice.depth == 255).count(), 10_000 - 255);
-    assert_eq!(told.only("after").depth, 0);
+    for end in of_both(end) {
+        let told = end.trace();
+        told.is_finished_and_adds_up();
+        assert_eq!((told.named("level").len(), told.named("again").len()), (10_000, 10_000));
+        assert_eq!(
+            told.named("level").iter().filter(|slice| slice.depth == 255).count(),
+            10_000 - 255
+        );
+        assert_eq!(told.only("after").depth, 0);
+    }
 }
 
 #[test]
