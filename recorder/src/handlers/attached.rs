@@ -3,11 +3,11 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError},
     },
-    thread,
+    thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
@@ -40,6 +40,8 @@ pub(crate) struct Handlers {
     /// Whether there are any: all that the drain asks if there are none.
     watched: AtomicBool,
     list: Mutex<Vec<Arc<Attached>>>,
+    /// Those that detached themselves and may not have come to their end yet.
+    leaving: Mutex<Vec<Arc<Attached>>>,
     last_id: AtomicU64,
     /// About those that were dropped, or lost something.
     notes: Mutex<Vec<String>>,
@@ -53,6 +55,8 @@ pub(crate) struct Attached {
     /// `None` once it is to end, and then nothing is fed to it any more.
     queue: Mutex<Option<Sender<Arc<Batch>>>>,
     done: Mutex<Receiver<()>>,
+    /// Its thread, once that runs.
+    thread: OnceLock<ThreadId>,
     queued_units: AtomicU64,
     /// Events that were offered to it; changes under the queue's lock.
     fed: AtomicU64,
@@ -69,6 +73,26 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
+    /// One that is fed to `queue` and says to `done` that it has ended.
+    fn new(id: ExporterId, name: String, queue: Sender<Arc<Batch>>, done: Receiver<()>) -> Self {
+        Self {
+            id,
+            name,
+            queue: Mutex::new(Some(queue)),
+            done: Mutex::new(done),
+            thread: OnceLock::new(),
+            queued_units: AtomicU64::new(0),
+            fed: AtomicU64::new(0),
+            exported: AtomicU64::new(0),
+            filtered: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            busy_since: AtomicU64::new(0),
+            begun: Instant::now(),
+            is_dropped: AtomicBool::new(false),
+            dropped: Mutex::new(None),
+        }
+    }
+
     pub(crate) fn report(&self) -> ExportReport {
         let dropped = lock(&self.dropped).clone();
         dropped.unwrap_or_else(|| ExportReport {
@@ -125,11 +149,22 @@ impl Attached {
         }
     }
 
-    /// Ends it: what is queued is still taken, within a time.
-    fn end(&self) -> ExportReport {
+    /// Whether it is the exporter itself that asks.
+    fn is_this_thread(&self) -> bool {
+        self.thread.get() == Some(&thread::current().id())
+    }
+
+    fn has_ended(&self) -> bool {
+        lock(&self.done).try_recv() != Err(TryRecvError::Empty)
+    }
+
+    /// Ends it: what is queued is still taken, for [`END_AT_MOST`] since `asked`. Its own thread
+    /// does not wait for itself.
+    fn end(&self, asked: Instant) -> ExportReport {
         lock(&self.queue).take();
-        let is_dropped = self.is_dropped.load(Ordering::Acquire);
-        if !is_dropped && lock(&self.done).recv_timeout(END_AT_MOST).is_err() {
+        let waits = !self.is_dropped.load(Ordering::Acquire) && !self.is_this_thread();
+        let at_most = END_AT_MOST.saturating_sub(asked.elapsed());
+        if waits && lock(&self.done).recv_timeout(at_most).is_err() {
             // A thread that ended without saying so has noted why.
             self.drop_because(format!("did not come to its end within {END_AT_MOST:?}"));
         }
@@ -173,41 +208,26 @@ impl Handlers {
         let id = ExporterId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         let (queue, batches) = mpsc::channel();
         let (tell, done) = mpsc::channel();
-        let name = catch_unwind(AssertUnwindSafe(|| exporter.name()));
-        let attached = Arc::new(Attached {
-            id,
-            name: name.unwrap_or_else(|_| "exporter".to_owned()),
-            queue: Mutex::new(Some(queue)),
-            done: Mutex::new(done),
-            queued_units: AtomicU64::new(0),
-            fed: AtomicU64::new(0),
-            exported: AtomicU64::new(0),
-            filtered: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            busy_since: AtomicU64::new(0),
-            begun: Instant::now(),
-            is_dropped: AtomicBool::new(false),
-            dropped: Mutex::new(None),
-        });
+        let name = guarded(|| exporter.name());
+        let name = name.unwrap_or_else(|_| "exporter".to_owned());
+        let attached = Arc::new(Attached::new(id, name, queue, done));
         let its = Arc::clone(&attached);
         let run = move || {
+            let _ = its.thread.set(thread::current().id());
             last_words::panics_here_are_not_recorded();
             // Its own events are told apart, and never exported.
             ring_pool::attach_as(true);
             let mut decoder = Decoder::new(filter, ticks_per_second);
-            let ran = catch_unwind(AssertUnwindSafe(|| {
-                export_all(&its, &batches, &mut exporter, &mut decoder)
-            }));
-            let why = match ran {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(panic) => Some(format!("panicked: {}", said(&*panic))),
-            };
-            if let Some(why) = why {
-                its.drop_because(why);
+            let ran = guarded(|| export_all(&its, &batches, &mut exporter, &mut decoder));
+            match ran {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    its.drop_because(text_of(&error));
+                    let _ = guarded(|| drop(error));
+                }
+                Err(said) => its.drop_because(format!("panicked: {said}")),
             }
-            // Dropping it may panic too.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(exporter)));
+            let _ = guarded(|| drop(exporter));
             its.busy_since.store(0, Ordering::Relaxed);
             let _ = tell.send(());
         };
@@ -221,6 +241,12 @@ impl Handlers {
         attached
     }
 
+    /// Whether it is this exporter that asks; `None` if it is not attached.
+    pub(crate) fn is_called_by(&self, id: ExporterId) -> Option<bool> {
+        let list = lock(&self.list);
+        list.iter().find(|attached| attached.id == id).map(|attached| attached.is_this_thread())
+    }
+
     pub(crate) fn detach(&self, id: ExporterId) -> Option<ExportReport> {
         let attached = {
             let mut list = lock(&self.list);
@@ -229,9 +255,26 @@ impl Handlers {
             self.watched.store(!list.is_empty(), Ordering::Relaxed);
             attached
         };
-        let report = attached.end();
-        self.note(&attached);
+        let report = attached.end(Instant::now());
+        if attached.is_this_thread() {
+            self.leave(attached);
+        } else {
+            self.note(&attached);
+        }
         Some(report)
+    }
+
+    /// What is to be noted of one that detached itself is known when it has ended.
+    fn leave(&self, attached: Arc<Attached>) {
+        let mut leaving = lock(&self.leaving);
+        leaving.retain(|earlier| {
+            let has_ended = earlier.has_ended();
+            if has_ended {
+                self.note(earlier);
+            }
+            !has_ended
+        });
+        leaving.push(attached);
     }
 
     pub(crate) fn report(&self, id: ExporterId) -> Option<ExportReport> {
@@ -241,12 +284,14 @@ impl Handlers {
 
     /// Ends all of them. Returns the notes of the whole recording.
     pub(crate) fn end(&self) -> Vec<String> {
-        let list = std::mem::take(&mut *lock(&self.list));
+        let mut list = std::mem::take(&mut *lock(&self.list));
+        list.append(&mut lock(&self.leaving));
         self.watched.store(false, Ordering::Relaxed);
-        // All at once, so that they end beside each other.
+        // All at once, so that they end beside each other, each with all of the time.
         list.iter().for_each(|attached| drop(lock(&attached.queue).take()));
+        let asked = Instant::now();
         for attached in list {
-            attached.end();
+            attached.end(asked);
             self.note(&attached);
         }
         std::mem::take(&mut *lock(&self.notes))
@@ -327,7 +372,64 @@ fn export_all(
     }
 }
 
-fn said(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(not a text)")
+/// Runs what is somebody else's. Of a panic nothing comes out but what it said.
+fn guarded<T>(theirs: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(theirs)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let said = text.unwrap_or("(not a text)").to_owned();
+        // What a panic carries may panic when it is dropped, and so may what that carries.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(another);
+        }
+        said
+    })
+}
+
+fn text_of(error: &ExportError) -> String {
+    let text = guarded(|| error.to_string());
+    text.unwrap_or_else(|said| format!("failed, and panicked when asked why: {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(units: u64) -> Arc<Batch> {
+        let units = vec![bytemuck::Zeroable::zeroed(); units as usize];
+        let (long_texts, open, homes) = (Vec::new(), Vec::new(), Default::default());
+        let (track, name, is_reading, events) = (1, "main".into(), false, 1);
+        Arc::new(Batch { track, name, is_reading, units, long_texts, open, homes, events })
+    }
+
+    /// One that has been at its first event since it began, and whether it stays attached when it
+    /// is offered another after so long.
+    fn stays(queued: u64, after: Duration) -> (bool, ExportReport) {
+        let ((queue, _batches), (_tell, done)) = (mpsc::channel(), mpsc::channel());
+        let attached = Attached::new(ExporterId(1), "blocks".to_owned(), queue, done);
+        attached.busy_since.store(1, Ordering::Relaxed);
+        assert!(attached.offer(&batch(queued), attached.begun));
+        let stays = attached.offer(&batch(1), attached.begun + after);
+        (stays, attached.report())
+    }
+
+    #[test]
+    fn one_that_blocks_has_half_a_minute_while_there_is_room_in_its_queue() {
+        let (room, second) = (MOST_UNITS - 1, Duration::from_secs(1));
+        let (does, report) = stays(room, BLOCKED_WITH_ROOM_AFTER - second);
+        assert_eq!((does, report.lost, report.dropped), (true, 0, None));
+        let (does, report) = stays(room, BLOCKED_WITH_ROOM_AFTER + second);
+        let why = report.dropped.as_deref();
+        assert_eq!((does, report.lost, why), (false, 2, Some("blocked for more than 30s")));
+    }
+
+    #[test]
+    fn one_that_blocks_with_a_full_queue_has_two_seconds() {
+        let second = Duration::from_secs(1);
+        let (does, report) = stays(MOST_UNITS, BLOCKED_AFTER - second);
+        assert_eq!((does, report.lost, report.dropped), (true, 1, None));
+        let (does, report) = stays(MOST_UNITS, BLOCKED_AFTER + second);
+        let why = report.dropped.as_deref();
+        assert_eq!((does, report.lost, why), (false, 2, Some("blocked for more than 2s")));
+    }
 }

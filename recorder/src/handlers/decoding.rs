@@ -10,10 +10,11 @@ use ringscope_format::{
     ClockPair, Kind, LinkRole, LongTexts, OwnedValue, Record, Status, ValueType, parse_slots,
 };
 
-use super::{Event, Field, feeding::Batch, filter::ExportFilter, paths::Enclosing};
+use super::{Began, Event, Field, feeding::Batch, filter::ExportFilter, paths::Enclosing};
 use crate::{
     hot::{
         clock,
+        homes::wanders,
         names::{self, Entry},
         queues,
     },
@@ -60,6 +61,8 @@ impl Decoder {
                 kind: Kind::EVENT,
                 status: Status::UNKNOWN,
                 track: "".into(),
+                track_id: 0,
+                began_on: None,
                 at: SystemTime::UNIX_EPOCH,
                 duration: None,
                 value: None,
@@ -125,17 +128,23 @@ impl Decoder {
             _ => None,
         };
         let request = details.links.iter().find(|link| link.role == LinkRole::Request);
-        // What wanders between threads was recorded by the one that it ended on.
-        let wanders = record.kind == Kind::ASYNC_SPAN || record.kind.is_life();
-        let track = match record.track == batch.track || wanders {
-            true => Arc::clone(&batch.name),
-            false => self.queue(record.track),
+        let elsewhere = record.track != batch.track;
+        let (track, track_id, began_on) = if !elsewhere {
+            (Arc::clone(&batch.name), batch.track, None)
+        } else if wanders(record.kind) {
+            let home = batch.homes.get(&record.track).filter(|name| !name.is_empty());
+            let began = |name| Began { track: Arc::clone(name), track_id: record.track };
+            (Arc::clone(&batch.name), batch.track, home.map(began))
+        } else {
+            (self.queue(record.track), record.track, None)
         };
         self.event = Event {
             name: self.name(record.name),
             kind: record.kind,
             status: record.status,
             track,
+            track_id,
+            began_on,
             at: self.wall(record.start),
             duration,
             value: number,
@@ -153,7 +162,9 @@ impl Decoder {
             OwnedValue::Bool(is) => Field::Bool(is),
             OwnedValue::Name(id) => Field::Name(self.name(id)),
             OwnedValue::Ticks(ticks) => Field::Time(self.time(ticks)),
-            OwnedValue::Text { text, .. } => Field::Text(text),
+            // As `analyze` shows it.
+            OwnedValue::Text { text, cut: true } => Field::Text(text + "…"),
+            OwnedValue::Text { text, cut: false } => Field::Text(text),
         }
     }
 

@@ -20,8 +20,14 @@ pub struct Event {
     pub kind: Kind,
     /// How it ended.
     pub status: Status,
-    /// The thread or queue it was recorded on.
+    /// The thread or queue it was recorded on. Of what wanders between threads, an asynchronous
+    /// span or the life of a span of `tracing`, that is the one that it ended on, while
+    /// `analyze` has it on the one that it began on: see [`began_on`](Self::began_on).
     pub track: Arc<str>,
+    /// The number of that thread or queue in the trace, which tells those of one name apart.
+    pub track_id: u32,
+    /// The thread that it began on, if that is another than it ended on and still known.
+    pub began_on: Option<Began>,
     /// When it began.
     pub at: SystemTime,
     /// How long it took; `None` for what has no duration.
@@ -40,6 +46,16 @@ pub struct Event {
     pub request: Option<CorrelationId>,
 }
 
+/// Where something began that ended on another thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Began {
+    /// The thread's name.
+    pub track: Arc<str>,
+    /// Its number in the trace.
+    pub track_id: u32,
+}
+
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -56,7 +72,7 @@ pub enum Field {
     Name(&'static str),
     /// A duration.
     Time(Duration),
-    /// A text.
+    /// A text. One that was longer than an event holds ends in `…`; those of errors are longer.
     Text(String),
 }
 

@@ -1,11 +1,16 @@
 //! From the drain to the exporters: what one thread recorded in one tick, copied.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use ringscope_format::Record;
 
 use super::attached::Handlers;
-use crate::hot::lane::Owner;
+use crate::hot::{
+    homes,
+    lane::{Lane, Owner},
+    ownership::DrainView,
+    ring_pool,
+};
 
 /// What one lane held in one tick, and the spans that were open then.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub(crate) struct Batch {
     pub(crate) long_texts: Vec<u8>,
     /// Start and name of the open spans, the outermost first.
     pub(crate) open: Vec<(u64, u32)>,
+    /// Names of the tracks that events of it began on, where those are other threads'.
+    pub(crate) homes: HashMap<u32, Arc<str>>,
     pub(crate) events: u64,
 }
 
@@ -37,6 +44,8 @@ pub(crate) struct Feed {
     units: Vec<Record>,
     long_texts: Vec<u8>,
     events: u64,
+    /// All that there were when one of them was last looked for.
+    lanes: Vec<&'static Lane>,
 }
 
 /// The sealer's thread, whose readings may be wanted.
@@ -66,7 +75,9 @@ impl Feed {
         if owner.is_recorder && owner.name != READER {
             return;
         }
+        let homes = self.homes(&units, owner.track);
         let batch = Batch {
+            homes,
             track: owner.track,
             name: owner.name.as_str().into(),
             is_reading: owner.is_recorder,
@@ -76,5 +87,31 @@ impl Feed {
             events,
         };
         handlers.send(Arc::new(batch), Instant::now());
+    }
+
+    /// Whose the tracks are that events began on, as far as anybody knows.
+    fn homes(&mut self, units: &[Record], own: u32) -> HashMap<u32, Arc<str>> {
+        let mut homes = HashMap::new();
+        if !homes::are_kept() {
+            return homes;
+        }
+        for unit in units.iter().filter(|unit| homes::wanders(unit.kind) && unit.track != own) {
+            homes.entry(unit.track).or_insert_with(|| self.name_of(unit.track));
+        }
+        homes
+    }
+
+    /// Empty if nobody knows.
+    fn name_of(&mut self, track: u32) -> Arc<str> {
+        if self.lanes.len() < ring_pool::lanes() {
+            self.lanes.extend(ring_pool::lanes_from(self.lanes.len()));
+        }
+        // Of lanes that are the drain's to look at, which this is called by.
+        let there = self.lanes.iter().filter(|it| it.ownership.drain_view() != DrainView::Absent);
+        let owner = there.map(|lane| lane.owner()).find(|owner| owner.track == track);
+        match owner {
+            Some(owner) => owner.name.as_str().into(),
+            None => homes::of(track).map_or_else(|| "".into(), |owner| owner.name.into()),
+        }
     }
 }

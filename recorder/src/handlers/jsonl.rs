@@ -11,8 +11,11 @@ use ringscope_format::{Kind, Status, looks_like_a_trace};
 use super::{Event, ExportError, Field, MetricExporter};
 use crate::file_names::numbered;
 
-/// Writes one JSON object a line: `at` (UTC), `kind`, `name`, `track`, and where
-/// there are any `path`, `dur_ns`, `value`, `status`, `request`, `fields`.
+/// Writes one JSON object a line: `at` (UTC), `kind`, `name`, `track` and `track_id` (the thread's
+/// or queue's name and number), and where there are any `began_on` and `began_on_id` (of the thread
+/// that it began on, if it ended on another), `path`, `dur_ns`, `value`, `status`, `request`,
+/// `fields`. Of a field that was given
+/// more than once it has the last value.
 ///
 /// Buffered; what is in the buffer is written when nothing has come for a moment, at
 /// least once a second. A file that has grown to [`rotate_at`](Self::rotate_at) is
@@ -29,12 +32,14 @@ pub struct JsonlExporter {
 }
 
 impl JsonlExporter {
-    /// Creates the file, or replaces one that is there, unless that is a trace. Files that
-    /// follow are beside it, wherever the program goes meanwhile.
+    /// Creates the file, or replaces one that is there, if that is empty or begins with `{`, as
+    /// earlier JSON lines do: no other is emptied, and a trace least of all. It may be a pipe or a
+    /// device, such as `/dev/stdout`. Files that follow are beside it, wherever the program
+    /// goes meanwhile, and replace no others either.
     ///
     /// # Errors
     ///
-    /// If it cannot be created, or is a trace.
+    /// If it cannot be created, or holds anything else.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let out = BufWriter::with_capacity(1 << 16, open(&path)?);
@@ -70,22 +75,33 @@ impl JsonlExporter {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    if is_a_trace(path) {
-        let why = format!("{}: is a trace; give JSON lines a file of their own", path.display());
+    let shown = path.display();
+    let cannot = |what: &str, error: io::Error| {
+        io::Error::new(error.kind(), format!("{shown}: cannot {what}: {error}"))
+    };
+    let held = what_is_there(path).map_err(|error| cannot("look at what is there", error))?;
+    if let Some(held) = held {
+        let why = format!("{shown}: {held}; give JSON lines a file of their own");
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
-    File::create(path).map_err(|error| {
-        io::Error::new(error.kind(), format!("{}: cannot create: {error}", path.display()))
-    })
+    File::create(path).map_err(|error| cannot("create", error))
 }
 
-/// By what is in it: the trace may be there under another name, and others are worth keeping too.
-fn is_a_trace(path: &Path) -> bool {
-    // A pipe would be waited for.
-    let is_file = fs::metadata(path).is_ok_and(|it| it.is_file());
+/// What a file holds that must not be lost. By what is in it: the trace may be there under another
+/// name, and a path that was mistyped may be of anything.
+fn what_is_there(path: &Path) -> io::Result<Option<&'static str>> {
+    // A pipe would be waited for; what is not there is created or said to be impossible.
+    if !fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
+        return Ok(None);
+    }
     let mut first = [0; 8];
-    let read = |mut file: File| file.read(&mut first);
-    is_file && File::open(path).and_then(read).is_ok() && looks_like_a_trace(&first)
+    let read = File::open(path)?.read(&mut first)?;
+    Ok(match first {
+        _ if looks_like_a_trace(&first) => Some("is a trace"),
+        [b'{', ..] => None,
+        _ if read == 0 => None,
+        _ => Some("holds something else, which is kept"),
+    })
 }
 
 /// `run.jsonl`, `run.1.jsonl`, ...
@@ -125,6 +141,12 @@ fn write_line(out: &mut impl Write, event: &Event) -> io::Result<()> {
     text(out, event.name)?;
     write!(out, ",\"track\":")?;
     text(out, &event.track)?;
+    write!(out, ",\"track_id\":{}", event.track_id)?;
+    if let Some(began) = &event.began_on {
+        write!(out, ",\"began_on\":")?;
+        text(out, &began.track)?;
+        write!(out, ",\"began_on_id\":{}", began.track_id)?;
+    }
     if !event.path.is_empty() {
         write!(out, ",\"path\":")?;
         serde_json::to_writer(&mut *out, &event.path)?;
@@ -142,8 +164,15 @@ fn write_line(out: &mut impl Write, event: &Event) -> io::Result<()> {
     if let Some(request) = event.request {
         write!(out, ",\"request\":\"{request}\"")?;
     }
+    let mut before = ",\"fields\":{";
     for (at, (key, field)) in event.fields.iter().enumerate() {
-        write!(out, "{}", if at == 0 { ",\"fields\":{" } else { "," })?;
+        // Readers disagree about a key that is there twice. There are few: looking costs less than
+        // a set of them would.
+        if event.fields[at + 1..].iter().any(|(later, _)| later == key) {
+            continue;
+        }
+        write!(out, "{before}")?;
+        before = ",";
         text(out, key)?;
         write!(out, ":")?;
         value(out, field)?;
@@ -190,7 +219,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::vocabulary::CorrelationId;
+    use crate::{handlers::Began, vocabulary::CorrelationId};
 
     fn event() -> Event {
         Event {
@@ -198,6 +227,8 @@ mod tests {
             kind: Kind::SPAN,
             status: Status::ERROR,
             track: "main".into(),
+            track_id: 4,
+            began_on: Some(Began { track: "worker \"1\"".into(), track_id: 7 }),
             at: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_500_000_000_000_000_001),
             duration: Some(Duration::from_nanos(1_500)),
             value: None,
@@ -220,11 +251,27 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();
         let expected = serde_json::json!({
             "at": "2017-07-14T02:40:00.000000001Z", "kind": "span", "name": "decode \"x\"\n",
-            "track": "main", "path": ["generate", "forward"], "dur_ns": 1_500, "status": "error",
+            "track": "main", "track_id": 4, "began_on": "worker \"1\"", "began_on_id": 7,
+            "path": ["generate", "forward"], "dur_ns": 1_500, "status": "error",
             "request": "000000000000000000000000000000ab",
             "fields": { "loss": "NaN", "text": "a\u{1}b", "wait": 2_000 },
         });
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_there_once_with_the_last_value() {
+        let field = |key, value| (key, Field::U64(value));
+        for (fields, expected) in [
+            (vec![field("k", 1), field("k", 2)], "{\"k\":2}}"),
+            (vec![field("k", 1), field("l", 2), field("k", 3)], "{\"l\":2,\"k\":3}}"),
+            (vec![field("l", 1), field("k", 2), field("k", 3)], "{\"l\":1,\"k\":3}}"),
+        ] {
+            let mut line = Vec::new();
+            write_line(&mut line, &Event { fields, ..event() }).unwrap();
+            let line = String::from_utf8(line).unwrap();
+            assert_eq!(line.trim_end().split_once("\"fields\":").unwrap().1, expected);
+        }
     }
 
     #[test]
@@ -242,6 +289,45 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, ["run.2.jsonl", "run.3.jsonl"]);
+    }
+
+    #[test]
+    fn a_file_that_holds_something_else_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ringscope.toml");
+        for held in ["trace = 'run.trace'\n", " ", "[1]", "\u{feff}{}\n", "\0"] {
+            fs::write(&path, held).unwrap();
+            let error = JsonlExporter::create(&path).unwrap_err();
+            let said = "holds something else, which is kept; give JSON lines a file of their own";
+            assert_eq!(error.to_string(), format!("{}: {said}", path.display()));
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_to_string(&path).unwrap(), held);
+        }
+    }
+
+    #[test]
+    fn an_empty_file_and_earlier_json_lines_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.jsonl");
+        for held in ["", "{", "{\"at\":\"2017-07-14T02:40:00Z\"}\n{}\n"] {
+            fs::write(&path, held).unwrap();
+            drop(JsonlExporter::create(&path).unwrap());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "", "{held}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_holds_something_else_is_not_rotated_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let foreign = dir.path().join("run.1.jsonl");
+        fs::write(&foreign, "notes").unwrap();
+        let mut exporter =
+            JsonlExporter::create(dir.path().join("run.jsonl")).unwrap().rotate_at(1);
+        exporter.export(&event()).unwrap();
+        let error = exporter.export(&event()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: holds something", foreign.display())), "{error}");
+        assert_eq!(fs::read_to_string(&foreign).unwrap(), "notes");
+        assert!(fs::read(dir.path().join("run.jsonl")).unwrap().ends_with(b"}\n"));
     }
 
     #[test]

@@ -30,8 +30,9 @@
 //! # Limits
 //!
 //! An event is seen one tick of the drain after it happened (about a millisecond),
-//! a span when it ends. Paths know the outermost 64 spans of a thread. What an exporter itself
-//! records is not exported.
+//! a span when it ends, and on the thread that it ended on: one that wanders between threads says
+//! beside that where it began, where `analyze` has it. Paths know the outermost 64 spans of a thread.
+//! What an exporter itself records is not exported.
 
 #[cfg(not(feature = "off"))]
 mod attached;
@@ -53,7 +54,7 @@ mod repro;
 
 pub use channel::ChannelExporter;
 pub use console::ConsoleExporter;
-pub use event::{Event, Field};
+pub use event::{Began, Event, Field};
 pub use filter::ExportFilter;
 pub use jsonl::JsonlExporter;
 

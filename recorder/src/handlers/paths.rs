@@ -6,6 +6,8 @@
 
 use ringscope_format::{Kind, Record};
 
+use crate::hot::homes::wanders;
+
 /// Spans around the events of one batch, by depth.
 #[derive(Debug, Default)]
 pub(super) struct Enclosing {
@@ -34,7 +36,7 @@ impl Enclosing {
             let record = &units[place];
             // Work of devices, spans that wander between threads and whole lives have no stack.
             let kind = record.kind;
-            if record.track != track || kind == Kind::ASYNC_SPAN || kind.is_life() {
+            if record.track != track || wanders(kind) {
                 continue;
             }
             let depth = usize::from(record.depth);

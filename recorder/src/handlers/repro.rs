@@ -14,17 +14,20 @@ use super::{Event, ExportError, MetricExporter};
 const MOST_SCRIPTS: u32 = 100;
 
 /// Writes a Python script for every error that says what was called with what:
-/// `run.error-1.py`, `run.error-2.py` and so on.
+/// `run.error-1.py`, `run.error-2.py` and so on, until there are a hundred. It is said once on
+/// standard error that there will be no more.
 #[derive(Debug)]
 pub(crate) struct ReproExporter {
     trace: PathBuf,
     written: u32,
+    /// Whether it was said that there are no more of them.
+    is_done: bool,
 }
 
 impl ReproExporter {
     /// Beside this trace.
     pub(crate) fn new(trace: &Path) -> Self {
-        Self { trace: trace.to_owned(), written: 0 }
+        Self { trace: trace.to_owned(), written: 0, is_done: false }
     }
 
     fn failure(&self, event: &Event) -> Failure {
@@ -51,11 +54,20 @@ impl ReproExporter {
 
 impl MetricExporter for ReproExporter {
     fn export(&mut self, event: &Event) -> Result<(), ExportError> {
-        if event.field("function").is_none() || self.written >= MOST_SCRIPTS {
+        if self.is_done || event.field("function").is_none() {
             return Ok(());
         }
         // One that cannot be made into a script is in the trace all the same.
         let Ok(script) = self.failure(event).script(Language::Python) else { return Ok(()) };
+        if self.written == MOST_SCRIPTS {
+            self.is_done = true;
+            let trace = self.trace.display();
+            crate::settings::warn(format!(
+                "{MOST_SCRIPTS} scripts of errors are written, and no more will be; \
+                 `analyze repro {trace}` makes one of any error"
+            ));
+            return Ok(());
+        }
         let mut name = self.trace.file_stem().unwrap_or_default().to_owned();
         name.push(format!(".error-{}.py", self.written + 1));
         let path = self.trace.with_file_name(name);
@@ -75,4 +87,41 @@ fn write(path: &Path, script: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o755).open(path)?;
     file.write_all(script.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use ringscope_format::{Kind, Status};
+
+    use super::*;
+    use crate::handlers::Field;
+
+    #[test]
+    fn what_fails_in_a_loop_has_a_hundred_scripts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut exporter = ReproExporter::new(&dir.path().join("run.trace"));
+        let field = |key, text: &str| (key, Field::Text(text.to_owned()));
+        let event = Event {
+            name: "call.exception",
+            kind: Kind::ERROR,
+            status: Status::ERROR,
+            track: "main".into(),
+            track_id: 1,
+            began_on: None,
+            at: SystemTime::UNIX_EPOCH,
+            duration: None,
+            value: None,
+            path: Vec::new(),
+            fields: vec![field("library", "math"), field("function", "sqrt")],
+            request: None,
+        };
+        for _ in 0..105 {
+            exporter.export(&event).unwrap();
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 100);
+        let last = dir.path().join("run.error-100.py");
+        assert!(last.exists(), "the first hundred are kept");
+    }
 }

@@ -123,17 +123,22 @@ fn and_those_of_spans_that_are_kept_and_entered_again_among_others() {
 }
 
 #[test]
-fn a_span_that_is_closed_elsewhere_is_told_with_the_thread_that_closed_it() {
+fn an_event_whose_parent_ends_many_events_later_has_its_path() {
     child(|scene| {
-        let (recorder, events) = recording(scene);
-        Subscriber::new().install().unwrap();
-        let sent = info_span!("sent");
-        sent.in_scope(|| ());
-        let closing = thread::Builder::new().name("closing".into());
-        closing.spawn(move || drop(sent)).unwrap().join().unwrap();
+        let slow = Duration::from_millis(150);
+        let recorder = scene.builder().ticks(slow, slow).start().unwrap();
+        let (exporter, events) = ChannelExporter::new(1 << 20);
+        recorder.attach(exporter, ExportFilter::all());
+        thread::sleep(slow / 2);
+        {
+            let _outer = span!("outer");
+            (0..11_000).for_each(|_| drop(span!("inner")));
+        }
+        thread::sleep(2 * slow);
         recorder.finish().unwrap();
-        let life = events.iter().find(|event| event.kind.is_life()).unwrap();
-        assert_eq!((life.name, &life.track[..], life.path.len()), ("sent", "closing", 0));
+        let inner: Vec<Event> = events.iter().filter(|event| event.name == "inner").collect();
+        assert_eq!(inner.len(), 11_000);
+        assert!(inner.iter().all(|event| event.path == ["outer"]));
     })
     .run()
     .succeeded();

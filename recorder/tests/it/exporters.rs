@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,16 +12,16 @@ use std::{
 };
 
 use ringscope::{
-    DeviceQueue, Problem, Recorder, Summary, async_span, counter, error, event,
+    DeviceQueue, Kind, Problem, Recorder, Summary, async_span, counter, error, event,
     handlers::{
         ChannelExporter, ConsoleExporter, Event, ExportError, ExportFilter, Field, JsonlExporter,
         MetricExporter,
     },
-    init_from_env, span,
-    vocabulary::{CacheHit, CallException, CorrelationId, KernelCompleted},
+    span,
+    vocabulary::{CacheHit, CorrelationId, KernelCompleted},
 };
 
-use crate::child::{Scene, child};
+use crate::child::{child, wait_until};
 
 fn watch(recorder: &Recorder, filter: ExportFilter) -> Receiver<Event> {
     let (exporter, events) = ChannelExporter::new(1 << 20);
@@ -30,7 +29,7 @@ fn watch(recorder: &Recorder, filter: ExportFilter) -> Receiver<Event> {
     events
 }
 
-fn notes(summary: &Summary) -> Vec<String> {
+pub(crate) fn notes(summary: &Summary) -> Vec<String> {
     let is_note = |problem: &&Problem| matches!(problem, Problem::Exporter(_));
     summary.problems.iter().filter(is_note).map(ToString::to_string).collect()
 }
@@ -115,6 +114,29 @@ fn exporters_come_and_go_by_their_ids_each_with_its_filter() {
         assert!(notes(&recorder.finish().unwrap()).is_empty());
         let count = |events: Receiver<Event>| events.iter().count();
         assert_eq!((count(all_events), count(slow_events), count(errors)), (1, 1, 1));
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn a_filter_of_kinds_takes_those_and_counts_the_rest() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let kinds = ExportFilter::all().kind(Kind::ERROR).kind(Kind::COUNTER);
+        let (exporter, events) = ChannelExporter::new(10);
+        let id = recorder.attach(exporter, kinds);
+        {
+            let _span = span!("span");
+            event!("event");
+            error!("error");
+        }
+        counter!("counter", 1_u64);
+        let report = recorder.detach(id).unwrap();
+        assert_eq!((report.exported, report.filtered, report.lost), (2, 2, 0));
+        let names: Vec<&str> = events.iter().map(|event| event.name).collect();
+        assert_eq!(names, ["error", "counter"]);
+        recorder.finish().unwrap();
     })
     .run()
     .succeeded();
@@ -222,6 +244,27 @@ fn one_that_never_comes_to_its_end_does_not_keep_the_recording_from_ending() {
         assert!(begun.elapsed() < Duration::from_secs(10));
         let expected = "exporter Blocks: did not come to its end within 2s; it was dropped";
         assert_eq!(notes(&summary), [expected, "exporter Blocks: events lost: 1"]);
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
+fn however_many_never_come_to_their_end_the_recording_waits_once() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let gate = Arc::new(Mutex::new(()));
+        let _closed = gate.lock().unwrap();
+        for _ in 0..5 {
+            recorder.attach(Blocks(Arc::clone(&gate)), ExportFilter::all());
+        }
+        drop(span!("token"));
+        let begun = Instant::now();
+        let summary = recorder.finish().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        let notes = notes(&summary);
+        let expected = "exporter Blocks: did not come to its end within 2s; it was dropped";
+        assert_eq!(notes.iter().filter(|note| *note == expected).count(), 5, "{notes:?}");
     })
     .run()
     .succeeded();
@@ -365,155 +408,49 @@ fn the_console_has_one_line_an_event_and_says_what_is_slow() {
     .succeeded();
 }
 
-fn program(scene: &Scene) {
-    std::env::set_current_dir(scene.path("")).unwrap();
-    let recorder = init_from_env().expect("it was asked for");
-    {
-        let _outer = span!("outer", size = 7_u64);
-        event!("inner");
-        thread::sleep(Duration::from_millis(2));
-    }
-    scene.say("summary", recorder.finish().unwrap());
-}
-
 #[test]
-fn the_environment_attaches_console_and_json_lines() {
-    let end = child(|scene: &Scene| program(scene))
-        .environment("RINGSCOPE_CONSOLE", "1")
-        .environment("RINGSCOPE_JSONL", "run.jsonl")
-        .environment("RINGSCOPE_TRACE", "run.trace")
-        .environment("RINGSCOPE_SLOW_MS", "1");
-    let end = end.run().succeeded();
-    let lines: Vec<&str> = end.stderr.lines().collect();
-    assert_eq!(lines.len(), 2, "{}", end.stderr);
-    assert!(lines[0].ends_with(" outer > inner") && lines[1].contains(" slow: outer "));
-    let json = fs::read_to_string(end.path("run.jsonl")).unwrap();
-    let json: Vec<serde_json::Value> =
-        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&json[0]["name"], &json[0]["path"][0]), (&"inner".into(), &"outer".into()));
-    assert_eq!((&json[1]["kind"], &json[1]["fields"]["size"]), (&"span".into(), &7.into()));
-    assert!(json[1]["dur_ns"].as_u64().unwrap() >= 2_000_000);
-}
-
-#[test]
-fn slow_spans_are_warned_of_also_without_a_console() {
-    let end = child(|scene: &Scene| program(scene))
-        .environment("RINGSCOPE_TRACE", "run.trace")
-        .environment("RINGSCOPE_SLOW_MS", "1");
-    let end = end.run().succeeded();
-    let lines: Vec<&str> = end.stderr.lines().collect();
-    assert_eq!(lines.len(), 1, "{}", end.stderr);
-    assert!(lines[0].contains(" slow: outer ") && lines[0].ends_with(" size=7"), "{}", lines[0]);
-}
-
-#[test]
-fn a_warning_of_slow_spans_is_all_that_need_be_asked_for_and_the_file_is_named() {
-    let end = child(|scene: &Scene| program(scene)).environment("RINGSCOPE_SLOW_MS", "1");
-    let end = end.run().succeeded();
-    let lines: Vec<&str> = end.stderr.lines().collect();
-    assert_eq!(lines.len(), 2, "{}", end.stderr);
-    assert!(lines[0].starts_with("ringscope: recording to "), "{}", lines[0]);
-    assert!(lines[0].ends_with("; RINGSCOPE_TRACE says where instead"), "{}", lines[0]);
-    assert!(lines[1].contains(" slow: outer "), "{}", lines[1]);
-    assert_eq!(end.files(".trace").len(), 1);
-}
-
-#[test]
-fn json_lines_that_cannot_be_written_are_a_warning_and_the_recording_goes_on() {
-    let end = child(|scene: &Scene| program(scene))
-        .environment("RINGSCOPE_TRACE", "run.trace")
-        .environment("RINGSCOPE_JSONL", "no/such/directory/run.jsonl");
-    let end = end.run().succeeded();
-    let why = "no/such/directory/run.jsonl: cannot create: No such file or directory (os error 2)";
-    assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
-    assert!(end.said("summary").contains(&format!("exporter {why}")), "{}", end.said("summary"));
-    assert_eq!(end.trace().named("outer").len(), 1);
-}
-
-#[test]
-fn json_lines_do_not_take_the_place_of_a_trace_under_whatever_name() {
-    for jsonl in ["run.trace", "./run.trace", "link.jsonl"] {
-        let program = child(|scene: &Scene| program(scene));
-        std::os::unix::fs::symlink("run.trace", program.path("link.jsonl")).unwrap();
-        let program = program.environment("RINGSCOPE_TRACE", "run.trace");
-        let end = program.environment("RINGSCOPE_JSONL", jsonl).run().succeeded();
-        let why = format!("{jsonl}: is a trace; give JSON lines a file of their own");
-        assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
-        end.trace().is_finished_and_adds_up();
-        assert_eq!(end.trace().named("outer").len(), 1);
-    }
-}
-
-#[test]
-fn json_lines_go_on_beside_their_first_file_wherever_the_program_goes() {
-    let end = child(|scene: &Scene| {
-        std::env::set_current_dir(scene.path("")).unwrap();
-        let jsonl = JsonlExporter::create("run.jsonl").unwrap().rotate_at(1);
-        fs::create_dir("elsewhere").unwrap();
-        std::env::set_current_dir("elsewhere").unwrap();
+fn console_and_json_lines_are_written_while_the_program_runs() {
+    child(|scene| {
         let recorder = scene.builder().start().unwrap();
-        recorder.attach(jsonl, ExportFilter::all());
-        (0..3).for_each(|_| drop(span!("token")));
-        assert!(notes(&recorder.finish().unwrap()).is_empty());
-    });
-    let end = end.run().succeeded();
-    assert_eq!(end.files(".jsonl"), ["run.1.jsonl", "run.2.jsonl", "run.jsonl"]);
+        let (lines, path) = (Lines::default(), scene.path("run.jsonl"));
+        recorder.attach(ConsoleExporter::to(lines.clone()), ExportFilter::all());
+        recorder.attach(JsonlExporter::create(&path).unwrap(), ExportFilter::all());
+        event!("one");
+        let is_whole = |bytes: &[u8]| bytes.ends_with(b"\n");
+        wait_until("a line on the console", || is_whole(&lines.0.lock().unwrap()));
+        wait_until("a line of JSON", || is_whole(&fs::read(&path).unwrap()));
+        recorder.finish().unwrap();
+    })
+    .run()
+    .succeeded();
 }
 
-#[test]
-fn an_error_that_says_what_was_called_becomes_a_script_beside_the_trace() {
-    let end = child(|scene: &Scene| {
-        std::env::set_current_dir(scene.path("")).unwrap();
-        let recorder = init_from_env().expect("it was asked for");
-        let _outer = span!("outer");
-        error!("no script can be made of this");
-        let exception = CallException::new().kind("JSONDecodeError").payload("Expecting value");
-        let exception = exception.library("json").function("loads");
-        exception.arguments(r#"["[1, "]"#).record();
-        exception.arguments("[1, ").record();
-        exception.library("math").function("sqrt").arguments("[-1]").record();
-        let summary = recorder.finish().unwrap();
-        assert!(notes(&summary).is_empty(), "{summary}");
-        let python = std::env::var_os("RINGSCOPE_PYTHON").unwrap_or_else(|| "python3".into());
-        match Command::new(&python).arg("run.error-2.py").output() {
-            Ok(python) => {
-                scene.say("failed", !python.status.success());
-                scene.say("stderr", String::from_utf8_lossy(&python.stderr));
-            }
-            Err(error) => scene.lacks(format!("{}: {error}", python.display())),
-        }
-    });
-    let end = end.environment("RINGSCOPE_TRACE", "run.trace").environment("RINGSCOPE_REPRO", "1");
-    let end = end.run().succeeded();
-    assert_eq!(end.files(".py"), ["run.error-1.py", "run.error-2.py"]);
-    let script = fs::read_to_string(end.path("run.error-1.py")).unwrap();
-    let trace = end.path("run.trace");
-    let begins =
-        format!("# call.exception: JSONDecodeError\n# Expecting value\n# in {}, ", trace.display());
-    assert!(script.contains(&begins), "{script}");
-    assert!(script.contains("\n# within outer\n"), "{script}");
-    let test = "an_error_that_says_what_was_called_becomes_a_script_beside_the_trace";
-    if end.had("python", test) {
-        let said = end.said("stderr");
-        assert!(end.said("failed") == "true" && said.contains("ValueError"), "{said}");
+/// Counts how often it is flushed.
+struct Flushes(Arc<AtomicU64>);
+
+impl MetricExporter for Flushes {
+    fn export(&mut self, _: &Event) -> Result<(), ExportError> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
-#[cfg(target_os = "linux")]
 #[test]
-fn json_lines_on_a_full_disk_end_their_exporter_with_a_note() {
-    let end = child(|scene| {
+fn an_exporter_is_flushed_every_second_also_while_events_never_pause() {
+    child(|scene| {
         let recorder = scene.builder().start().unwrap();
-        let jsonl = JsonlExporter::create("/dev/full").unwrap();
-        recorder.attach(jsonl, ExportFilter::all());
-        (0..10_000).for_each(|_| drop(span!("token")));
-        let summary = recorder.finish().unwrap();
-        assert_eq!((summary.stored, summary.lost), (10_000, 0));
-        let notes = notes(&summary);
-        assert!(
-            notes[0].starts_with("exporter JsonlExporter: No space left on device"),
-            "{notes:?}"
-        );
-    });
-    end.run().succeeded().trace().is_finished_and_adds_up();
+        let flushes = Arc::new(AtomicU64::new(0));
+        recorder.attach(Flushes(Arc::clone(&flushes)), ExportFilter::all());
+        wait_until("three flushes", || {
+            event!("again");
+            flushes.load(Ordering::Relaxed) >= 3
+        });
+        recorder.finish().unwrap();
+    })
+    .run()
+    .succeeded();
 }

@@ -429,6 +429,25 @@ fn a_second_recording_begins_with_nothing_of_the_first() {
 }
 
 #[test]
+fn exporters_see_that_the_text_of_an_ordinary_event_is_cut() {
+    child(|scene| {
+        let recorder = scene.builder().start().unwrap();
+        let (exporter, events) = ChannelExporter::new(10);
+        recorder.attach(exporter, ExportFilter::all());
+        let long = "x".repeat(1_000);
+        event!("ordinary", text = &long, short = "whole");
+        recorder.finish().unwrap();
+        let event = events.recv().unwrap();
+        let text = event.field("text").and_then(Field::text).unwrap();
+        let kept = text.strip_suffix('…').unwrap();
+        assert!(long.starts_with(kept) && (600..768).contains(&kept.len()), "{}", kept.len());
+        assert_eq!(event.field("short").and_then(Field::text), Some("whole"));
+    })
+    .run()
+    .succeeded();
+}
+
+#[test]
 fn exporters_and_repro_scripts_get_the_whole_text() {
     let end = child(|scene| {
         let recorder = scene.builder().repro_scripts(true).start().unwrap();
