@@ -35,7 +35,9 @@ fn record_and_report() -> Result<(), Box<dyn Error>> {
     // What `analyze report hot_loop.trace` prints.
     let command = [OsString::from("analyze"), "report".into(), path.into()];
     Cli::try_parse_from(command)?.run()?;
-    eprintln!("\nto ask more: cargo run --release --no-default-features -- --help");
+    eprintln!(
+        "\nto ask more (builds for a minute the first time): cargo run --release --no-default-features -- --help"
+    );
     Ok(())
 }
 

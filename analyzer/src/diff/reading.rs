@@ -70,7 +70,7 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
     let (trace, vitals) = (&loaded.trace, loaded.trace.vitals());
     let unreadable = traces.events_unreadable(0);
     let damaged = !trace.damage().is_empty();
-    let lost = vitals.map_or(0, |vitals| vitals.total_lost());
+    let lost = loaded.account().map_or(0, |account| account.own.total_lost());
     Ok(RunSummary {
         label: loaded.label.clone(),
         begun_unix_ns: trace.header().begun_wall_ns(),

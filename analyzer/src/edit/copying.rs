@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use ringscope_format::{
     Batch, ChunkInfo, ClockPair, Columns, Kind, Link, LongTexts, Loss, LostCause, OpenSpan,
-    OwnedValue, Record, Track, TrackKind, Value, ValueType, long_text_slot, parse_slots,
+    OwnedValue, Record, Track, TrackKind, Value, ValueType, Vitals, long_text_slot, parse_slots,
     write_slots,
 };
 
@@ -397,10 +397,19 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
     /// Losses that are kept, with the totals; and as lost, events that could not be
     /// read. Totals that no loss explains are kept: nobody knows where they belong.
     pub(super) fn losses(&mut self, unreadable: u64, keeps: impl Fn(&Loss) -> bool) {
-        let trace = &self.loaded.trace;
-        let mut totals = trace.vitals().copied().unwrap_or_default();
-        totals.tick = self.rewrite.tick(totals.tick.max(self.loaded.last_tick));
-        for loss in trace.losses() {
+        self.losses_of(self.loaded.own_vitals(), unreadable, keeps);
+    }
+
+    /// The same with totals that somebody else has worked out.
+    pub(super) fn losses_of(
+        &mut self,
+        mut totals: Vitals,
+        unreadable: u64,
+        keeps: impl Fn(&Loss) -> bool,
+    ) {
+        let loaded = self.loaded;
+        totals.tick = self.rewrite.tick(totals.tick.max(loaded.last_tick));
+        for loss in loaded.losses() {
             if keeps(loss) {
                 let track = self.track(loss.track);
                 let mut copy = Loss { track, ..*loss };
@@ -409,6 +418,10 @@ impl<'a, 'w, R: Rewrite> Copying<'a, 'w, R> {
                     copy.not_after = self.rewrite.tick(loss.not_after);
                 }
                 self.writer.loss(copy);
+                continue;
+            }
+            // The recorder's own are in no totals.
+            if loaded.is_recorder(loss.track) {
                 continue;
             }
             let take = |from: Option<&mut u64>, less: u64| {

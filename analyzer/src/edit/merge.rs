@@ -4,7 +4,8 @@
 //! traces are on the common line of time is `alignment`'s business, and how sure
 //! that is is said and kept in the metadata; the clock of the new trace is as exact as
 //! the least exact of theirs. Counts, durations, losses and nesting are
-//! those of the sources together.
+//! those of the sources together; files of one recording, whose vitals count what came before
+//! them, are one source to that end (`recordings`).
 //!
 //! What one process numbers, another does too. So links from launches to kernels and the
 //! numbers of spans that have slices get ranges of their own; other 64-bit ids of spans get the recording's id as their upper half,
@@ -24,12 +25,13 @@ use super::{
     alignment::{Line, Place, lines, place},
     copying::{Copying, Rewrite, Tally},
     header,
-    provenance::{EDIT, provenance},
+    provenance::provenance,
+    recordings::totals,
     siphash::siphash,
 };
 use crate::{
     Error, Result,
-    load::{Loaded, Traces},
+    load::{EDIT, Loaded, SOURCE_ACCOUNT, Traces},
     output::{count, number_of, shown},
     report::about::{self, in_words},
     scan::{Visitor, scan},
@@ -53,6 +55,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let traces = args.target.open(&args.traces)?;
     let places = place(&traces, args.align.as_deref())?;
     let (lines, begin, hz) = lines(&traces, &places)?;
+    let totals = totals(&traces)?;
     let links = links(&traces)?;
     let of_sources = header(&traces, "merge");
     let (error_ns, counter) = clock_error(&traces);
@@ -71,11 +74,11 @@ pub(crate) fn run(args: Args) -> Result<()> {
             let tag_of = |at| tag(&traces, at);
             let first = (0..at).find(|&it| tag_of(it) == tag_of(at)).unwrap_or(at);
             let one = One { first, loaded, line, links: links[at], tag: tag_of(at) };
-            let metadata = one.metadata(&places[at]);
+            let metadata = one.metadata(&places[at], totals[at].1.as_deref());
             let mut copying = Copying::new(&traces, at, writer, one);
             copying.metadata(&metadata)?;
             copying.chunks(|_| true, |_, _| true)?;
-            copying.losses(traces.events_unreadable(at), |_| true);
+            copying.losses_of(totals[at].0, traces.events_unreadable(at), |_| true);
             copying.open_spans(|_| true)?;
             kept.add(copying.kept);
             left_out.add(copying.left_out);
@@ -178,11 +181,16 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    fn metadata(&self, place: &Place) -> Vec<(String, String)> {
+    fn metadata(&self, place: &Place, elsewhere: Option<&str>) -> Vec<(String, String)> {
         let mut pairs = provenance(self.loaded, "merge");
         // What was done to the source before; that it was merged, the new trace says once.
         pairs.retain(|(key, value)| key != EDIT || value != "merge");
+        // What was lost elsewhere may be in another of the sources.
+        pairs.retain(|(key, _)| key != SOURCE_ACCOUNT);
         let mut note = |key: &str, value: String| pairs.push((key.to_owned(), value));
+        if let Some(said) = elsewhere {
+            note(SOURCE_ACCOUNT, said.to_owned());
+        }
         if let Some(error) = place.wall_error_ns {
             note("merge.wall_error_ns", error.to_string());
         }

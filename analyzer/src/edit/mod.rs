@@ -17,6 +17,7 @@ mod copying;
 mod cut;
 mod merge;
 mod provenance;
+mod recordings;
 mod recover;
 mod scrub;
 mod siphash;

@@ -1,15 +1,12 @@
 //! What a new trace says in its metadata about where it comes from.
 
-use ringscope_format::RecordingState;
-
 use crate::{
-    load::{Loaded, SOURCE_STATE},
+    load::{EDIT, Loaded, SOURCE_ACCOUNT, SOURCE_STATE, Scope},
     report::about,
 };
 
-/// What was done to the trace.
-pub(super) const EDIT: &str = "edit";
-/// The source's metadata, what was done to it, and how it ended if it did not finish.
+/// The source's metadata, what was done to it, how it ended if it did not finish, and what was
+/// lost of its recording elsewhere.
 pub(super) fn provenance(loaded: &Loaded, done: &str) -> Vec<(String, String)> {
     let before = loaded.trace.metadata();
     let mut all = inherited(loaded);
@@ -17,24 +14,31 @@ pub(super) fn provenance(loaded: &Loaded, done: &str) -> Vec<(String, String)> {
     all.push((EDIT.to_owned(), edits.unwrap_or_else(|| done.to_owned())));
     let state = before.get(SOURCE_STATE).cloned().or_else(|| unfinished(loaded));
     all.extend(state.map(|state| (SOURCE_STATE.to_owned(), state)));
+    all.extend(elsewhere(loaded));
     all
 }
 
 /// The source's metadata, without what an earlier edit said about itself.
 pub(super) fn inherited(loaded: &Loaded) -> Vec<(String, String)> {
-    let is_own = |key: &str| [EDIT, SOURCE_STATE].contains(&key);
+    let is_own = |key: &str| [EDIT, SOURCE_STATE, SOURCE_ACCOUNT].contains(&key);
     let pairs = loaded.trace.metadata().iter().filter(|(key, _)| !is_own(key));
     pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// What was done before.
-pub(super) fn edits(loaded: &Loaded) -> impl Iterator<Item = &str> {
-    loaded.trace.metadata().get(EDIT).into_iter().flat_map(|edits| edits.split(", "))
+/// What was lost and skipped of its recording and not in it: the new trace does not count that.
+pub(super) fn elsewhere(loaded: &Loaded) -> Option<(String, String)> {
+    let said = match loaded.account() {
+        Some(account) if account.scope != Scope::All => account.elsewhere(loaded),
+        // Whoever records may give any text to any key.
+        _ if loaded.edits().next().is_none() => None,
+        _ => loaded.trace.metadata().get(SOURCE_ACCOUNT).cloned(),
+    };
+    said.map(|said| (SOURCE_ACCOUNT.to_owned(), said))
 }
 
-/// How the recording ended, if it did not finish.
+/// How the recording ended, if it did not finish. A file that goes on in the next one is whole.
 pub(super) fn unfinished(loaded: &Loaded) -> Option<String> {
     let vitals = loaded.trace.vitals();
-    let finished = vitals.is_some_and(|it| it.state == RecordingState::Finished);
+    let finished = vitals.is_some_and(|it| it.state.file_is_complete());
     (!finished).then(|| about::recording_state(loaded))
 }

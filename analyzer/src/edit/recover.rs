@@ -86,7 +86,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     for message in &found.list[said_so_far..] {
         eprintln!("analyze: {}: {message}", shown(&path));
     }
-    args.target.say(&found.sentence(kept, open));
+    let before = loaded.account().map_or(0, |account| account.own.total_lost());
+    args.target.say(&found.sentence(kept, open, before));
     Ok(())
 }
 
@@ -176,7 +177,8 @@ impl Found {
         vec![("recover.lost".to_owned(), lines)]
     }
 
-    fn sentence(&self, kept: Tally, open: u64) -> String {
+    /// What became of it, and that this is not all that was lost if it lost events when recorded.
+    fn sentence(&self, kept: Tally, open: u64, before: u64) -> String {
         let mut said = format!("{} recovered", kept.in_words());
         if self.partly > 0 {
             said.push_str(&format!(", {} of them in part", count(self.partly)));
@@ -190,6 +192,9 @@ impl Found {
             (true, true) => said.push_str("; how many are lost is unknown"),
             (false, false) => said.push_str(&format!("; {} lost", lost.in_short())),
             (false, true) => said.push_str(&format!("; at least {} lost", lost.in_short())),
+        }
+        if before > 0 {
+            said.push_str(&format!(", beside {} when it was recorded", count(before)));
         }
         if self.readings_lost.is_none() {
             said.push_str(", some of which may be readings of the recorder");

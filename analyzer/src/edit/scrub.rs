@@ -27,7 +27,7 @@ use super::{
     Target,
     copying::{Copying, Rewrite, Tally},
     header,
-    provenance::{EDIT, edits, inherited, unfinished},
+    provenance::{elsewhere, inherited, unfinished},
     siphash::siphash,
     vocabulary,
 };
@@ -35,7 +35,7 @@ use crate::{
     Result,
     device::device_in,
     filter::Patterns,
-    load::{Loaded, SOURCE_STATE},
+    load::{EDIT, Loaded, SOURCE_ACCOUNT, SOURCE_STATE},
     report::about,
 };
 
@@ -135,14 +135,21 @@ impl StandIns {
     }
 
     fn metadata(&mut self, loaded: &Loaded) -> Vec<(String, String)> {
-        let pairs = inherited(loaded).into_iter();
-        let mut all: Vec<(String, String)> =
-            pairs.map(|(key, value)| (self.metadata_key(&key), self.of(&value, false))).collect();
         // Reports read the clock of what was merged otherwise.
-        let is_merged = edits(loaded).any(|it| it == "merge");
+        let is_merged = loaded.edits().any(|it| it == "merge");
+        let pairs = inherited(loaded).into_iter();
+        let pairs = pairs.map(|(key, value)| match key.rsplit_once('/') {
+            // What a source did not have is counted in words that are ours.
+            Some((label, SOURCE_ACCOUNT)) if is_merged => {
+                (format!("{}/{SOURCE_ACCOUNT}", self.of(label, false)), value)
+            }
+            _ => (self.metadata_key(&key), self.of(&value, false)),
+        });
+        let mut all: Vec<(String, String)> = pairs.collect();
         let done = if is_merged { "merge, scrub" } else { "scrub" };
         all.push((EDIT.to_owned(), done.to_owned()));
         all.extend(unfinished(loaded).map(|state| (SOURCE_STATE.to_owned(), state)));
+        all.extend(elsewhere(loaded));
         all
     }
 

@@ -4,18 +4,23 @@
 //! Files are read with `pread` into buffers of our own: a map of a file that
 //! somebody truncates would end the process.
 
+mod account;
+
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{File, TryLockError},
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use ringscope_format::{
     Batch, ChunkInfo, Columns, Error as FormatError, Mode, RecordingState, Source, Trace,
     TrackKind, looks_like_a_trace,
 };
+
+pub(crate) use account::SOURCE_ACCOUNT;
+pub use account::{Account, Counts, Scope};
 
 use crate::{Error, Result, budget::Budget, import, scan::CHUNKS_IN_A_PIECE};
 
@@ -65,6 +70,10 @@ pub struct Loaded {
     pub tracks: HashMap<u32, TrackLabel>,
     /// Whether it was made just now, of a file of another format.
     pub is_converted: bool,
+    /// How many of the events are the recorder's own, once that has been asked.
+    readings: OnceLock<u64>,
+    /// How many tracks have anything, once that has been asked.
+    tracks_in_use: OnceLock<usize>,
 }
 
 /// What a track is called.
@@ -237,6 +246,11 @@ impl Loaded {
         }
     }
 
+    /// What became of the events of the time that it is of, if its vitals are readable.
+    pub fn account(&self) -> Option<Account> {
+        self.trace.vitals().map(|vitals| Account::of(self, vitals))
+    }
+
     /// Whether the track is the recorder's own.
     pub(crate) fn is_recorder(&self, track: u32) -> bool {
         self.tracks.get(&track).is_some_and(|track| track.is_recorder)
@@ -244,6 +258,10 @@ impl Loaded {
 
     /// How many of the events are the recorder's own readings.
     pub(crate) fn readings(&self) -> u64 {
+        *self.readings.get_or_init(|| self.count_readings())
+    }
+
+    fn count_readings(&self) -> u64 {
         let header = self.trace.header();
         let counted = self.trace.vitals().filter(|vitals| {
             let is_alone = match header.mode {
@@ -269,6 +287,29 @@ impl Loaded {
         batch.track.iter().filter(|&&track| self.is_recorder(track)).count() as u64
     }
 
+    /// How many tracks have events, or have lost or skipped any: those that `threads` lists.
+    pub(crate) fn tracks_in_use(&self) -> usize {
+        *self.tracks_in_use.get_or_init(|| self.count_tracks_in_use())
+    }
+
+    fn count_tracks_in_use(&self) -> usize {
+        let mut found: HashSet<u32> = self.losses().map(|loss| loss.track).collect();
+        found.remove(&0);
+        let mut batch = Batch::default();
+        for chunk in self.trace.chunks().iter().filter(|chunk| chunk.events > 0) {
+            // As a rule the first chunks have them all.
+            if self.tracks.keys().all(|track| found.contains(track)) {
+                break;
+            }
+            // A chunk that cannot be decoded is reported by whoever needs it.
+            if self.trace.decode_into(chunk, Columns::TRACK, &mut batch).is_ok() {
+                let runs = batch.track.chunk_by(|a, b| a == b);
+                found.extend(runs.filter_map(|run| run.first()));
+            }
+        }
+        found.len()
+    }
+
     /// What the track is called.
     pub fn track_name(&self, track: u32) -> String {
         self.tracks.get(&track).map_or_else(|| format!("track {track}"), |it| it.name.clone())
@@ -278,6 +319,11 @@ impl Loaded {
     /// much is missing then is not known.
     pub fn source_state(&self) -> Option<&str> {
         self.trace.metadata().get(SOURCE_STATE).map(String::as_str)
+    }
+
+    /// What was done to other traces to make this one, in order.
+    pub(crate) fn edits(&self) -> impl Iterator<Item = &str> {
+        self.trace.metadata().get(EDIT).into_iter().flat_map(|edits| edits.split(", "))
     }
 
     /// Index into [`Traces::names`] of a name's id in this file.
@@ -326,6 +372,8 @@ impl Dictionary {
 
 /// The key in a trace's metadata of how its source ended, if that was too early.
 pub(crate) const SOURCE_STATE: &str = "source.state";
+/// The key of what was done to its source.
+pub(crate) const EDIT: &str = "edit";
 
 /// Stands in for names that were lost with a damaged part of the file.
 const UNKNOWN_NAME: &str = "(unknown name)";
@@ -376,6 +424,8 @@ fn load(path: &Path, trace: Trace<Bytes>, names: &mut Dictionary) -> Loaded {
         name_of,
         tracks,
         is_converted: false,
+        readings: OnceLock::new(),
+        tracks_in_use: OnceLock::new(),
     };
     loaded.tell_tracks_apart();
     loaded

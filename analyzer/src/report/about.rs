@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use crate::{
-    load::{Loaded, Traces},
+    load::{Account, Counts, Loaded, Scope, Traces},
     output::{TimeUnit, count, date, duration, shown},
 };
 
@@ -50,15 +50,17 @@ pub(super) fn warn(context: &Context) {
         if let Some(source) = loaded.source_state().filter(|_| !loaded.is_converted) {
             eprintln!("analyze: {path}: of its source: {}; figures are of the rest", shown(source));
         }
-        if let Some(vitals) = loaded.trace.vitals()
-            && vitals.total_lost() > 0
+        let account = missing(loaded);
+        if let Some(Account { own, scope, .. }) = account
+            && own.total_lost() > 0
         {
-            let share = 100.0 * vitals.total_lost() as f64 / vitals.produced().max(1) as f64;
             eprintln!(
-                "analyze: {path}: {} of {} events were lost ({share:.2} %): {}; figures are of what was stored",
-                count(vitals.total_lost()),
-                count(vitals.produced()),
-                causes(vitals),
+                "analyze: {path}: {} of {} events{} were lost ({:.2} %): {}; figures are of what was stored",
+                count(own.total_lost()),
+                count(own.produced()),
+                of_the_recording(scope),
+                own.percent_lost(),
+                own.causes(),
             );
         }
         if let Some(vitals) = loaded.trace.vitals()
@@ -70,19 +72,47 @@ pub(super) fn warn(context: &Context) {
                 count(vitals.texts_cut.saturating_add(vitals.long_texts)),
             );
         }
-        if let Some(vitals) = loaded.trace.vitals()
-            && vitals.total_skipped() > 0
+        if let Some(Account { own, scope, .. }) = account
+            && own.total_skipped() > 0
         {
-            let rules = loaded.trace.metadata().get("rules");
+            let rules =
+                loaded.trace.metadata().get("rules").filter(|rules| !rules.trim().is_empty());
             let rules = rules.map(|rules| format!(", last by the rules {}", shown(rules)));
             eprintln!(
-                "analyze: {path}: {} of {} events were skipped on request{}; counts and totals are \
+                "analyze: {path}: {} of {} events{} were skipped on request{}; counts and totals are \
                  of what was recorded",
-                count(vitals.total_skipped()),
-                count(vitals.produced()),
+                count(own.total_skipped()),
+                count(own.produced()),
+                of_the_recording(scope),
                 rules.unwrap_or_default(),
             );
         }
+    }
+}
+
+/// The account of a trace whose recording lost or skipped anything: that of a part takes a look at
+/// its chunks.
+fn missing(loaded: &Loaded) -> Option<Account> {
+    let vitals = loaded.trace.vitals()?;
+    (vitals.total_lost() > 0 || vitals.total_skipped() > 0).then(|| loaded.account()).flatten()
+}
+
+/// What is said after a number of events that is not this file's.
+pub(super) fn of_the_recording(scope: Scope) -> &'static str {
+    if scope == Scope::Recording { " of the whole recording" } else { "" }
+}
+
+/// What is said after a number of long texts, which are counted for the whole recording only.
+pub(super) fn texts_of(scope: Scope) -> &'static str {
+    if scope == Scope::All { "" } else { " in the whole recording" }
+}
+
+/// `2 tracks`, or `2 of 7 tracks` if nothing was recorded on the others.
+pub(super) fn tracks(loaded: &Loaded) -> String {
+    let (known, in_use) = (loaded.trace.tracks().len() as u64, loaded.tracks_in_use() as u64);
+    match in_use < known {
+        true => format!("{} of {} tracks", count(in_use), count(known)),
+        false => format!("{} tracks", count(in_use)),
     }
 }
 
@@ -125,26 +155,6 @@ pub(crate) fn warn_unreadable(traces: &Traces) {
         };
         eprintln!("analyze: {}: {}; {missing}", shown(&path), lost.message);
     }
-}
-
-/// Lost events by cause, in words.
-pub(super) fn causes(vitals: &Vitals) -> String {
-    let known = (1..8).filter_map(|byte| {
-        let events = vitals.lost[usize::from(byte)];
-        let cause = LostCause::from_byte(byte).map_or("unknown cause", LostCause::describe);
-        (events > 0).then(|| format!("{} {cause}", count(events)))
-    });
-    known.collect::<Vec<_>>().join(", ")
-}
-
-/// Skipped events by cause, in words.
-pub(super) fn skips(vitals: &Vitals) -> String {
-    let known = (1..8).filter_map(|byte| {
-        let events = vitals.skipped[usize::from(byte)];
-        let cause = SkipCause::from_byte(byte).map_or("unknown cause", SkipCause::describe);
-        (events > 0).then(|| format!("{} {cause}", count(events)))
-    });
-    known.collect::<Vec<_>>().join(", ")
 }
 
 /// How the recording ended, in words, and what it was made of if that ended too early.
@@ -321,7 +331,28 @@ pub fn loss_json(traces: &Traces) -> Value {
 }
 
 fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
-    let Some(vitals) = loaded.trace.vitals() else { return Value::Null };
+    let (Some(vitals), Some(account)) = (loaded.trace.vitals(), loaded.account()) else {
+        return Value::Null;
+    };
+    let mut value = counts_json(&account.own);
+    let rest = json!({
+        "overwritten": vitals.overwritten,
+        "texts_cut": vitals.texts_cut,
+        "unreadable": events_missing(loaded, unreadable),
+        "exact": is_exact(loaded),
+        "of": if account.scope == Scope::Recording { "recording" } else { "file" },
+    });
+    let Value::Object(rest) = rest else { return value };
+    if let Some(object) = value.as_object_mut() {
+        object.extend(rest);
+        if account.scope == Scope::Part {
+            object.insert("before".to_owned(), counts_json(&account.before));
+        }
+    }
+    value
+}
+
+fn counts_json(counts: &Counts) -> Value {
     let by_cause = |counts: &[u64; 8], key: fn(u8) -> String| -> Map<String, Value> {
         let known = (1..8_u8).filter(|&byte| counts[usize::from(byte)] > 0);
         known.map(|byte| (key(byte), counts[usize::from(byte)].into())).collect()
@@ -335,16 +366,12 @@ fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
             .map_or_else(|| format!("cause {byte}"), |it| it.describe().to_owned())
     };
     json!({
-        "produced": vitals.produced(),
-        "stored": vitals.stored,
-        "lost": vitals.total_lost(),
-        "lost_by_cause": by_cause(&vitals.lost, lost_key),
-        "skipped": vitals.total_skipped(),
-        "skipped_by_cause": by_cause(&vitals.skipped, skip_key),
-        "overwritten": vitals.overwritten,
-        "texts_cut": vitals.texts_cut,
-        "unreadable": events_missing(loaded, unreadable),
-        "exact": is_exact(loaded),
+        "produced": counts.produced(),
+        "stored": counts.stored,
+        "lost": counts.total_lost(),
+        "lost_by_cause": by_cause(&counts.lost, lost_key),
+        "skipped": counts.total_skipped(),
+        "skipped_by_cause": by_cause(&counts.skipped, skip_key),
     })
 }
 

@@ -63,14 +63,15 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
         let vitals = loaded.trace.vitals();
         lines.push(format!("  {:<10} {}", "state", about::state(loaded)));
         lines.push(format!("  {:<10} {} readable", "events", count(readable)));
-        if let Some(vitals) = vitals {
-            let lost = vitals.total_lost();
+        if let (Some(vitals), Some(account)) = (vitals, loaded.account()) {
             let exact =
                 if vitals.state == RecordingState::Recording { ", so far as is known" } else { "" };
-            lines.push(match lost {
+            let of = about::of_the_recording(account.scope);
+            lines.push(match account.own.total_lost() {
                 0 => format!("  {:<10} none{exact}", "lost"),
                 lost => {
-                    format!("  {:<10} {}{exact}: {}", "lost", count(lost), about::causes(vitals))
+                    let causes = account.own.causes();
+                    format!("  {:<10} {}{of}{exact}: {causes}", "lost", count(lost))
                 }
             });
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Context, about, spans::Labels};
 use crate::{
-    load::Loaded,
+    load::{Account, Loaded},
     output::{Cell, Part, Table, bytes, count, shown},
     summary::{Answer, Group},
 };
@@ -98,11 +98,11 @@ pub(super) fn section(context: &Context, evidence: &Evidence<'_>) -> Option<Part
 
 fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
     let path = word(&loaded.path.display().to_string());
-    if let Some(vitals) = loaded.trace.vitals()
-        && vitals.total_lost() > 0
+    if let Some(Account { own, scope, .. }) = loaded.account()
+        && own.total_lost() > 0
     {
-        let share = 100.0 * vitals.total_lost() as f64 / vitals.produced().max(1) as f64;
-        let most = (1..8).max_by_key(|&cause| vitals.lost[usize::from(cause)]);
+        let (share, of) = (own.percent_lost(), about::of_the_recording(scope));
+        let most = (1..8).max_by_key(|&cause| own.lost[usize::from(cause)]);
         let remedy = match most.and_then(LostCause::from_byte) {
             Some(LostCause::RingFull) => {
                 ": take larger rings (`ring_records`), or record fewer (`1/N` rules)"
@@ -112,10 +112,7 @@ fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
             _ => "",
         };
         hints.push(Hint {
-            text: format!(
-                "{share:.2} % of the events are missing ({}){remedy}",
-                about::causes(vitals)
-            ),
+            text: format!("{share:.2} % of the events{of} are missing ({}){remedy}", own.causes()),
             command: format!("analyze info {path}"),
         });
     }

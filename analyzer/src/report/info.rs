@@ -7,7 +7,7 @@ use super::{Context, about};
 use crate::{
     Result,
     cli::Common,
-    load::Loaded,
+    load::{Loaded, Scope},
     output::{Document, Part, bytes, count, shown},
 };
 
@@ -63,6 +63,7 @@ fn value(loaded: &Loaded) -> Value {
         "chunks_not_sealed": chunks.not_sealed,
         "sealed_bytes": chunks.bytes,
         "sealed_events": chunks.events,
+        "tracks_in_use": loaded.tracks_in_use(),
         "counter": counter(loaded),
         "ns_per_tick": clock.ns_per_tick(),
         "clock_pairs": clock.pairs(),
@@ -101,12 +102,12 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
     say(
         "events",
         format!(
-            "{} over {}, {} chunks{not_sealed}, {} names, {} tracks",
+            "{} over {}, {} chunks{not_sealed}, {} names, {}",
             count(loaded.events),
             about::in_words(loaded.length_ns()),
             count(trace.chunks().len() as u64),
             count(trace.names().len() as u64),
-            count(trace.tracks().len() as u64),
+            about::tracks(loaded),
         ),
     );
     if chunks.events > 0 {
@@ -130,26 +131,28 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
         }
     }
     say("clock", text);
-    if let Some(vitals) = trace.vitals() {
+    if let (Some(vitals), Some(account)) = (trace.vitals(), loaded.account()) {
+        let own = &account.own;
+        let of = about::of_the_recording(account.scope);
         let mut text =
-            format!("{} produced, {} stored", count(vitals.produced()), count(vitals.stored));
-        match vitals.total_lost() {
+            format!("{} produced{of}, {} stored", count(own.produced()), count(own.stored));
+        match own.total_lost() {
             0 => text.push_str(", none lost"),
-            lost => text.push_str(&format!(", {} lost ({})", count(lost), about::causes(vitals))),
+            lost => text.push_str(&format!(", {} lost ({})", count(lost), own.causes())),
         }
-        if vitals.total_skipped() > 0 {
-            text.push_str(&format!(
-                ", {} skipped ({})",
-                count(vitals.total_skipped()),
-                about::skips(vitals)
-            ));
+        if own.total_skipped() > 0 {
+            text.push_str(&format!(", {} skipped ({})", count(own.total_skipped()), own.skips()));
         }
         if vitals.overwritten > 0 {
             text.push_str(&format!(", {} overwritten by newer ones", count(vitals.overwritten)));
         }
         say("account", text);
+        // What a copy says of its source is in its metadata, below.
+        if let Some(said) = account.elsewhere(loaded).filter(|_| account.scope != Scope::All) {
+            say("", said);
+        }
         if about::has_long_texts(vitals) {
-            say("long texts", about::long_texts(vitals));
+            say("long texts", about::long_texts(vitals) + about::texts_of(account.scope));
         }
     }
     for (key, value) in trace.metadata() {

@@ -14,6 +14,7 @@ pub mod kernels;
 mod modes;
 pub mod overview;
 mod own_cost;
+mod part;
 pub mod repro;
 pub mod requests;
 pub mod slow;

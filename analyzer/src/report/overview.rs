@@ -12,7 +12,7 @@ use super::{
     hints::{self, Evidence},
     in_flight, kernels,
     own_cost::OwnCost,
-    spans,
+    part, spans,
     stragglers::stragglers,
     tasks,
     vocabulary::{self, Report},
@@ -196,13 +196,20 @@ fn headers(context: &Context, untimed: &[Untimed]) -> Vec<Part> {
     };
     let of = |(at, loaded): (usize, &Loaded)| {
         let untimed: Vec<Untimed> = untimed.iter().filter(|it| it.trace == at).cloned().collect();
-        header(loaded, context.traces.events_unreadable(at), &untimed, key(loaded))
+        let unreadable = context.traces.events_unreadable(at);
+        header(&context.common, loaded, unreadable, &untimed, key(loaded))
     };
     context.traces.list.iter().enumerate().map(of).collect()
 }
 
 /// What, where, when, how long; and what is missing, before any figure.
-fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) -> Part {
+fn header(
+    common: &Common,
+    loaded: &Loaded,
+    unreadable: u64,
+    untimed: &[Untimed],
+    key: String,
+) -> Part {
     let trace = &loaded.trace;
     let said = |key: &str| trace.metadata().get(key).map(|text| shown(text).into_owned());
     let mut lines = Vec::new();
@@ -230,20 +237,29 @@ fn header(loaded: &Loaded, unreadable: u64, untimed: &[Untimed], key: String) ->
         own => format!(" and {} readings of the recorder", count(own)),
     };
     lines.push(format!(
-        "  {} events{readings} over {} on {} tracks; clock {}",
+        "  {} events{readings} over {} on {}; clock {}",
         count(loaded.events - own),
         about::in_words(loaded.length_ns()),
-        trace.tracks().len(),
+        about::tracks(loaded),
         about::clock_error(loaded),
     ));
     lines.push(format!("  {}", ending(loaded)));
     lines.push(format!("  {}", account(loaded, unreadable)));
+    let elsewhere = loaded.account().and_then(|account| account.elsewhere(loaded));
+    lines.extend(elsewhere.map(|said| format!("  {}", shown(&said))));
     if !untimed.is_empty() {
         lines.push(format!("  NO TIME of device work: {}", in_words(untimed)));
     }
     let own_cost = OwnCost::of(loaded);
     lines.extend(own_cost.map(|cost| format!("  {}", cost.in_words())));
+    lines.extend(part::line(common).map(|line| format!("  {line}")));
     let mut value = about::one_trace_json(loaded);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("tracks_in_use".to_owned(), loaded.tracks_in_use().into());
+    }
+    if let (Some(object), Some(part)) = (value.as_object_mut(), part::value(common)) {
+        object.insert("tables_of".to_owned(), part);
+    }
     if let (Some(object), Some(cost)) = (value.as_object_mut(), own_cost) {
         object.insert("own_cost".to_owned(), cost.json());
     }
@@ -266,9 +282,10 @@ fn ending(loaded: &Loaded) -> String {
 
 /// What became of every event.
 fn account(loaded: &Loaded, unreadable: u64) -> String {
-    let Some(vitals) = loaded.trace.vitals() else {
+    let (Some(vitals), Some(account)) = (loaded.trace.vitals(), loaded.account()) else {
         return "what was lost is unknown".to_owned();
     };
+    let own = &account.own;
     let missing = about::events_missing(loaded, unreadable);
     let damaged = match missing {
         Some(0) => String::new(),
@@ -276,25 +293,26 @@ fn account(loaded: &Loaded, unreadable: u64) -> String {
         None if loaded.trace.damage().is_empty() => String::new(),
         None => "DAMAGED: an unknown number of events unreadable; ".to_owned(),
     };
-    let mut text = match vitals.total_lost() {
+    let of = about::of_the_recording(account.scope);
+    let mut text = match own.total_lost() {
         0 if loaded.source_state().is_some() => {
             format!("{damaged}nothing else is known to be lost")
         }
         0 if damaged.is_empty() => "nothing lost".to_owned(),
         0 => format!("{damaged}nothing lost while recording"),
         lost => format!(
-            "{damaged}LOST {} of {} events ({:.2} %): {}",
+            "{damaged}LOST {} of {} events{of} ({:.2} %): {}",
             count(lost),
-            count(vitals.produced()),
-            100.0 * lost as f64 / vitals.produced().max(1) as f64,
-            about::causes(vitals),
+            count(own.produced()),
+            own.percent_lost(),
+            own.causes(),
         ),
     };
-    if vitals.total_skipped() > 0 {
+    if own.total_skipped() > 0 {
         text.push_str(&format!(
             "; {} skipped on request: {}",
-            count(vitals.total_skipped()),
-            about::skips(vitals)
+            count(own.total_skipped()),
+            own.skips()
         ));
     }
     if vitals.overwritten > 0 {
@@ -302,6 +320,7 @@ fn account(loaded: &Loaded, unreadable: u64) -> String {
     }
     if vitals.texts_cut > 0 {
         text.push_str(&format!("; {} long texts of errors cut", count(vitals.texts_cut)));
+        text.push_str(about::texts_of(account.scope));
     }
     text
 }

@@ -272,7 +272,7 @@ fn row(
 /// Events lost and skipped by track.
 fn losses(loaded: &Loaded) -> HashMap<u32, (u64, u64)> {
     let mut by_track: HashMap<u32, (u64, u64)> = HashMap::new();
-    for loss in loaded.trace.losses() {
+    for loss in loaded.losses() {
         let (lost, skipped) = by_track.entry(loss.track).or_default();
         match loss.class {
             Loss::LOST => *lost = lost.saturating_add(loss.events),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     str::FromStr,
 };
 
@@ -43,6 +44,12 @@ impl FromStr for Prefix {
             ));
         }
         Ok(Self(text.to_lowercase()))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ringscope_format::{
-    Kind, Link, LinkRole, Record, Status, TraceWriter, TrackKind, Value, ValueType,
+    FileHeader, Kind, Link, LinkRole, Record, Status, TraceWriter, TrackKind, Value, ValueType,
 };
 
 /// A trace that is being made. A tick is a nanosecond.
@@ -30,10 +30,13 @@ pub(crate) const MS: u64 = 1_000_000;
 
 impl Made {
     pub(crate) fn new() -> Self {
+        Self::with_header(crate::making::header())
+    }
+
+    pub(crate) fn with_header(header: FileHeader) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("made.trace");
-        let mut writer =
-            TraceWriter::new(File::create(&path).unwrap(), crate::making::header()).unwrap();
+        let mut writer = TraceWriter::new(File::create(&path).unwrap(), header).unwrap();
         let main = writer.track(TrackKind::Thread, 4_711, "main");
         let queue = writer.track(TrackKind::GpuQueue, 1, "gpu 0");
         Self { _dir: dir, path, writer, main, queue }

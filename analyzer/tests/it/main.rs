@@ -1,5 +1,6 @@
 //! What `analyze` promises, driven through the real binary.
 
+mod accounts;
 mod analyze;
 mod bad_input;
 mod damage;
@@ -16,6 +17,7 @@ mod diff_sensitivity;
 mod diff_traces;
 mod edit_cut;
 mod edit_merge;
+mod edit_merge_files;
 mod edit_recover;
 mod edit_scrub;
 mod export;
@@ -58,6 +60,7 @@ mod printed_queries;
 mod progress;
 mod protobuf;
 mod recorded;
+mod report_part;
 mod repro;
 mod requests;
 mod requests_property;

@@ -2,7 +2,7 @@
 
 use tempfile::tempdir;
 
-use ringscope_format::{Kind, Status};
+use ringscope_format::{FileHeader, Kind, Mode, Status};
 
 use crate::{
     analyze::analyze,
@@ -133,15 +133,25 @@ fn a_whole_file_checks_out() {
 
 #[test]
 fn what_recording_took_is_of_the_time_since_it_began_also_in_a_dump_of_its_end() {
-    let mut made = Made::new();
+    let mut made = Made::with_header(FileHeader { mode: Mode::Dump, ..making::header() });
     let begun = making::header().created_tick;
     // A tenth of a second, in the second since the recording began.
     made.span("step", begun + 900 * MS, 50 * MS, Status::OK, &[]);
     made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", begun + 1_000 * MS, 6 * MS);
     made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", begun + 1_000 * MS, 4 * MS);
     let report = made.finish().output(&["report"]);
-    let wanted = "the recorder's own threads took 10.00 ms of CPU time, 1.00 % of a core";
+    let wanted = "the recorder's own threads took 10.00 ms of CPU time in the whole recording of 1.00 s, \
+                  1.00 % of a core\n";
     assert!(report.contains(wanted), "{report}");
+}
+
+#[test]
+fn readings_that_no_recorder_takes_add_up_to_no_more_than_a_number_holds() {
+    let mut made = Made::new();
+    let begun = making::header().created_tick;
+    made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", begun + MS, u64::MAX);
+    made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", begun + MS, u64::MAX);
+    assert!(made.finish().output(&["report"]).contains("the recorder's own threads took "));
 }
 
 #[test]
@@ -153,6 +163,94 @@ fn what_a_short_recording_took_is_no_share_of_a_core_for_it_is_mostly_its_start(
     made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", begun + 20 * MS, 4 * MS);
     let report = made.finish().output(&["report"]);
     assert!(report.contains("own threads took 10.00 ms of CPU time\n"), "{report}");
+}
+
+#[test]
+fn what_recording_took_is_said_to_be_of_its_beginning_if_the_last_reading_was_long_before_the_end()
+{
+    let mut made = Made::new();
+    let begun = making::header().created_tick;
+    made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", begun + 30 * MS, 2 * MS);
+    made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", begun + 30 * MS, MS);
+    made.span("step", begun + 10 * MS, 900 * MS, Status::OK, &[]);
+    let finished = made.finish();
+    let report = finished.output(&["report"]);
+    assert!(
+        report.contains(
+            "own threads took 3.00 ms of CPU time in the first 30.00 ms of the recording\n"
+        ),
+        "{report}"
+    );
+    let own_cost = finished.json(&["report"])["sections"]["header"]["own_cost"].clone();
+    assert_eq!(own_cost, serde_json::json!({ "recorder_cpu_ns": 3e6, "within_ns": 3e7 }));
+}
+
+#[test]
+fn tracks_on_which_nothing_was_recorded_are_told_from_those_that_threads_lists() {
+    let mut made = Made::new();
+    made.thread("idle");
+    made.span("step", 0, 50 * MS, Status::OK, &[]);
+    let finished = made.finish();
+    let report = finished.output(&["report"]);
+    assert!(report.contains("  1 events over 50.00 ms on 1 of 3 tracks; clock"), "{report}");
+    let info = finished.output(&["info"]);
+    assert!(info.contains("1 names, 1 of 3 tracks\n"), "{info}");
+    let in_use = &finished.json(&["report"])["sections"]["header"]["tracks_in_use"];
+    assert_eq!(in_use, &serde_json::json!(1));
+    assert_eq!(finished.json(&["threads"])["rows"].as_array().unwrap().len(), 1);
+}
+
+/// A later file of a rotation: its recorder had taken 29 s before, and takes 4 ms a second.
+fn later_file(file_number: u32) -> Made {
+    let header = making::header();
+    let mut made = Made::with_header(FileHeader { file_number, mode: Mode::Full, ..header });
+    let begun = header.created_tick;
+    made.span("step", begun, 9_000 * MS, Status::OK, &[]);
+    for second in 1..=6 {
+        let (at, taken) = (begun + second * 1_000 * MS, 7_200 * MS + second * MS);
+        made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", at, taken);
+        made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", at, 3 * taken);
+    }
+    made
+}
+
+#[test]
+fn what_recording_took_is_of_the_time_between_two_readings_in_later_files_of_a_rotation() {
+    let finished = later_file(3).finish();
+    let report = finished.output(&["report"]);
+    let wanted = "own threads took 20.00 ms of CPU time in 5.00 s of this file, 0.40 % of a core\n";
+    assert!(report.contains(wanted), "{report}");
+    let own_cost = finished.json(&["report"])["sections"]["header"]["own_cost"].clone();
+    assert_eq!(own_cost, serde_json::json!({ "recorder_cpu_ns": 2e7, "within_ns": 5e9 }));
+}
+
+#[test]
+fn what_recording_took_is_not_told_of_a_single_reading_that_counts_from_another_file_on() {
+    let header = FileHeader { file_number: 1, mode: Mode::Full, ..making::header() };
+    let mut made = Made::with_header(header);
+    made.reading(Kind::GAUGE, "recorder.drain_cpu_ns", header.created_tick + MS, 7_200 * MS);
+    made.reading(Kind::GAUGE, "recorder.sealer_cpu_ns", header.created_tick + MS, 7_200 * MS);
+    let report = made.finish().output(&["report"]);
+    assert!(!report.contains("own threads"), "{report}");
+}
+
+#[test]
+fn what_recording_took_is_of_the_part_that_was_cut_out_and_of_no_merged_trace() {
+    let finished = later_file(3).finish();
+    let dir = tempdir().unwrap();
+    let source = finished.path.to_str().unwrap();
+    let made = |arguments: &[&str]| {
+        let [command, rest @ ..] = arguments else { unreachable!() };
+        let edit = analyze(dir.path(), &[&[*command, source, "-o", "part.trace"], rest].concat());
+        assert_eq!(edit.code, 0, "{}", edit.stderr);
+        analyze(dir.path(), &["report", "part.trace"]).clean()
+    };
+    let report = made(&["cut", "--from", "1.5s", "--to", "4.5s"]);
+    let wanted = "own threads took 8.00 ms of CPU time in 2.00 s of this file, 0.40 % of a core\n";
+    assert!(report.contains(wanted), "{report}");
+    let next = later_file(4).finish();
+    let report = made(&["merge", next.path.to_str().unwrap()]);
+    assert!(!report.contains("own threads"), "{report}");
 }
 
 #[test]
