@@ -54,12 +54,14 @@ const KINDS: u64 = 0xFF << KIND;
 /// more, and a number of slots.
 const NOT_PLAIN: u64 = 0x80 << KIND | 0x1F << 56;
 
-impl Profile {
+impl Default for Profile {
     /// The profile of no units.
-    pub(crate) const fn new() -> Profile {
+    fn default() -> Profile {
         Profile { first: [0; UNIT], varying: [0; UNIT], plain: true, is_begun: false }
     }
+}
 
+impl Profile {
     /// Takes in the next units.
     pub(crate) fn extend(&mut self, units: &[Record]) {
         let Some(next) = units.first() else { return };
@@ -147,10 +149,10 @@ mod tests {
     }
 
     fn profile_of(units: &[Record]) -> Profile {
-        let mut whole = Profile::new();
+        let mut whole = Profile::default();
         whole.extend(units);
         for piece in [1, 7] {
-            let mut pieces = Profile::new();
+            let mut pieces = Profile::default();
             units.chunks(piece).for_each(|some| pieces.extend(some));
             assert_eq!(pieces, whole);
         }

@@ -22,7 +22,11 @@ pub(crate) const AREA_ALIGN: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"\x89RSCP\r\n\x1a";
 const MAJOR: u16 = 1;
-const MINOR: u16 = 2;
+pub(crate) const MINOR: u16 = 2;
+
+/// First minor version whose vitals tell what is in no table, and whose dumps count as
+/// overwritten what they leave out (SPEC 5.2).
+pub(crate) const TELLS_OF_PARTS: u16 = 2;
 
 /// Whether a file that begins with these bytes (8 are enough) is a trace.
 pub fn looks_like_a_trace(first_bytes: &[u8]) -> bool {
@@ -233,6 +237,11 @@ impl FileHeader {
         let crc = crc32c::crc32c(&bytes[..FIXED_LENGTH - 4]);
         bytes[FIXED_LENGTH - 4..].copy_from_slice(&crc.to_le_bytes());
         bytes
+    }
+
+    /// The minor version that a fixed part says it is of.
+    pub(crate) fn minor_version(bytes: &[u8; FIXED_LENGTH]) -> u16 {
+        u16_at(bytes, 10)
     }
 
     /// Reads the fixed part. The version is looked at before the checksum: only

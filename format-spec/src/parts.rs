@@ -17,6 +17,7 @@ const UNITS_A_STEP: usize = 4_096;
 
 /// Content taken apart, as far as that is not the content itself. Taking other
 /// content apart uses its memory again.
+#[derive(Default)]
 pub(crate) struct Apart {
     stage: Stage,
     /// Whether all units are records, and none has slots. Then they are not copied.
@@ -35,38 +36,16 @@ pub(crate) struct Apart {
 }
 
 /// What is done with the units, as far as this one.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 enum Stage {
     /// They are looked at: are they all records without slots?
     Looking(usize),
     /// They are not: records and slots are parted, and the record before has slots to come.
-    Parting {
-        done: usize,
-        to_come: usize,
-    },
+    Parting { done: usize, to_come: usize },
     /// Starts of the records are predicted.
     Predicting(usize),
+    #[default]
     Done,
-}
-
-impl Default for Apart {
-    fn default() -> Apart {
-        Apart {
-            stage: Stage::Done,
-            plain: true,
-            records: Vec::new(),
-            record_profile: Profile::new(),
-            slots: Vec::new(),
-            slot_profile: Profile::new(),
-            residuals: Residuals::default(),
-            open_spans: Vec::new(),
-            tracks: 0,
-            clocks: 0,
-            losses: 0,
-            open: 0,
-            long_texts: 0,
-        }
-    }
 }
 
 /// What a data chunk is made of.
@@ -115,7 +94,8 @@ impl Apart {
         }
         self.records.clear();
         self.slots.clear();
-        (self.record_profile, self.slot_profile) = (Profile::new(), Profile::new());
+        self.plain = true;
+        (self.record_profile, self.slot_profile) = (Profile::default(), Profile::default());
         self.stage = Stage::Looking(0);
         Ok(())
     }
@@ -127,18 +107,15 @@ impl Apart {
             Stage::Looking(done) if done < events.len() => {
                 let (some, end) = piece(events, done);
                 self.record_profile.extend(some);
-                Stage::Looking(end)
-            }
-            Stage::Looking(_) => {
                 self.plain = self.record_profile.plain;
-                match self.plain {
-                    true => self.begin_predicting(content)?,
-                    false => {
-                        self.record_profile = Profile::new();
-                        Stage::Parting { done: 0, to_come: 0 }
-                    }
+                if self.plain {
+                    Stage::Looking(end)
+                } else {
+                    self.record_profile = Profile::default();
+                    Stage::Parting { done: 0, to_come: 0 }
                 }
             }
+            Stage::Looking(_) => self.begin_predicting(content)?,
             Stage::Parting { done, to_come } if done < events.len() => {
                 let (some, end) = piece(events, done);
                 let to_come = self.part(some, to_come, done)?;

@@ -4,7 +4,7 @@ use crate::little_endian::u64_at;
 use crate::twin::TwinCopy;
 
 /// Bytes of the payload that this version writes.
-pub const VITALS_PAYLOAD: usize = 280;
+pub const VITALS_PAYLOAD: usize = 288;
 /// Bytes of the payload of version 1.0.
 const FIRST_PAYLOAD: usize = 256;
 
@@ -88,6 +88,9 @@ pub struct Vitals {
     pub texts_cut: u64,
     /// Records and slots that this tick left in the rings, because the file had no room for them.
     pub waiting: u64,
+    /// Events that are counted as lost or skipped and are in no table of losses, because the
+    /// file had no room for it.
+    pub untold: u64,
 }
 
 impl Vitals {
@@ -117,6 +120,7 @@ impl Vitals {
         put(256, self.long_texts);
         put(264, self.texts_cut);
         put(272, self.waiting);
+        put(280, self.untold);
     }
 
     /// Reads a payload. A longer one is of a later version; the rest is ignored. A shorter
@@ -141,6 +145,7 @@ impl Vitals {
             long_texts: since(256),
             texts_cut: since(264),
             waiting: since(272),
+            untold: since(280),
         })
     }
 
@@ -192,6 +197,7 @@ mod tests {
             long_texts: 8,
             texts_cut: 9,
             waiting: 10,
+            untold: 11,
         }
     }
 
@@ -207,7 +213,8 @@ mod tests {
             assert_eq!(at(112 + cause * 8), 20 + cause as u64);
             assert_eq!(at(176 + cause * 8), 30 + cause as u64);
         }
-        assert_eq!([at(240), at(248), at(256), at(264), at(272)], [6, 7, 8, 9, 10]);
+        assert_eq!([at(240), at(248), at(256), at(264)], [6, 7, 8, 9]);
+        assert_eq!([at(272), at(280)], [10, 11]);
     }
 
     #[test]
@@ -230,7 +237,7 @@ mod tests {
 
     #[test]
     fn payloads_of_earlier_versions_are_read_and_what_they_did_not_count_is_none() {
-        let second = Vitals { waiting: 0, ..counting() };
+        let second = Vitals { waiting: 0, untold: 0, ..counting() };
         assert_eq!(Vitals::parse(&counting().to_bytes()[..272]), Some(second));
         let first = Vitals { long_texts: 0, texts_cut: 0, ..second };
         assert_eq!(Vitals::parse(&counting().to_bytes()[..256]), Some(first));

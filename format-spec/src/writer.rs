@@ -134,7 +134,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     /// Notes that events are missing.
     pub fn lose(&mut self, track: u32, cause: LostCause, events: u64) {
         let total = &mut self.vitals.lost[cause as usize];
-        *total += events;
+        *total = total.saturating_add(events);
         let loss = Loss {
             track,
             class: 1,
@@ -250,7 +250,8 @@ impl<W: Write + Seek> TraceWriter<W> {
         if self.recorders.contains(&record.track) {
             self.vitals.own += 1;
         } else {
-            self.vitals.stored += 1;
+            // What other files miss may count as stored, and be any number.
+            self.vitals.stored = self.vitals.stored.saturating_add(1);
             self.vitals.stored_slots += slots as u64;
         }
         self.vitals.tick = self.vitals.tick.max(record.end());
@@ -407,6 +408,18 @@ mod tests {
         assert_eq!((vitals.skipped, vitals.tick), (other.skipped, 999));
         assert_eq!((vitals.own, vitals.stored, vitals.overwritten), (1, 7, 7));
         assert_eq!(trace.losses(), [loss]);
+    }
+
+    #[test]
+    fn counts_of_other_files_that_no_number_holds_are_as_large_as_one_can_be() {
+        let mut writer = writer();
+        let all = [u64::MAX; 8];
+        writer.missing(&Vitals { overwritten: u64::MAX, lost: all, ..Vitals::default() });
+        writer.lose(0, LostCause::Damaged, 5);
+        writer.event(Record::timed(Kind::SPAN, 1, 1, 100, 25), &[], &[]).unwrap();
+        let trace = Trace::open(writer.finish().unwrap().into_inner()).unwrap();
+        let vitals = trace.vitals().unwrap();
+        assert_eq!((vitals.stored, vitals.lost), (u64::MAX, all));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::ops::RangeInclusive;
 /// What is known about the data chunks of a file.
 pub(crate) struct Present<'a> {
     pub(crate) header: &'a FileHeader,
+    /// Whether the version is one in which a dump counts as overwritten what it leaves out.
+    pub(crate) tells_of_parts: bool,
     pub(crate) vitals: Option<&'a Vitals>,
     /// Sequence and place of every data chunk that is there, sealed, raw or
     /// damaged with an intact header; ascending.
@@ -91,11 +93,15 @@ impl Present<'_> {
     }
 
     /// Events that should be in the file and are not. Vitals count the whole
-    /// recording, so they tell only for one that is all in this file.
+    /// recording, so they tell only for one that is all in this file, or for a dump,
+    /// where what is elsewhere counts as overwritten.
     pub(crate) fn events_missing(&self) -> Option<u64> {
         let vitals = self.vitals.filter(|vitals| vitals.state == RecordingState::Finished)?;
-        let alone =
-            self.header.file_number == 0 && matches!(self.header.mode, Mode::Full | Mode::KeepLast);
+        let alone = match self.header.mode {
+            Mode::Full | Mode::KeepLast => self.header.file_number == 0,
+            Mode::Dump => self.tells_of_parts,
+            Mode::Converted => false,
+        };
         let stored = vitals.stored.checked_add(vitals.own)?;
         let expected = stored.checked_sub(vitals.overwritten)?;
         if alone { expected.checked_sub(self.events_found) } else { None }

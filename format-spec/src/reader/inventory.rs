@@ -26,7 +26,11 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    pub(crate) fn take<S: Source>(source: &S, header: &FileHeader) -> Inventory {
+    pub(crate) fn take<S: Source>(
+        source: &S,
+        header: &FileHeader,
+        tells_of_parts: bool,
+    ) -> Inventory {
         let mut damage = Vec::new();
         let vitals = raw_area::read_vitals(source).unwrap_or_else(|damaged| {
             damage.push(damaged);
@@ -90,6 +94,7 @@ impl Inventory {
         let present = present(&chunks, &raw, &damage);
         let present = Present {
             header,
+            tells_of_parts,
             vitals: vitals.as_ref(),
             chunks: &present,
             events_found: chunks.iter().map(|chunk| u64::from(chunk.events)).sum(),

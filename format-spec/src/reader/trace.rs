@@ -10,7 +10,7 @@ use super::walk::{Found, first_recording};
 use crate::chunk::{SectionEntry, section};
 use crate::clock_fit::{ClockFit, ClockPair};
 use crate::error::Error;
-use crate::file_header::{Counter, FIXED_LENGTH, FileHeader};
+use crate::file_header::{Counter, FIXED_LENGTH, FileHeader, MINOR, TELLS_OF_PARTS};
 use crate::in_flight::{InFlight, OpenSpan};
 use crate::losses::Loss;
 use crate::names::Names;
@@ -109,8 +109,11 @@ pub struct Trace<S> {
     inventory: Inventory,
     tracks: Vec<Track>,
     losses: Vec<Loss>,
+    /// In which chunk each of them is; rising.
+    loss_sequences: Vec<u64>,
     clock_pairs: Vec<ClockPair>,
     clock: ClockFit,
+    tells_of_parts: bool,
 }
 
 impl<S: Source> Trace<S> {
@@ -121,7 +124,7 @@ impl<S: Source> Trace<S> {
         let mut fixed = [0; FIXED_LENGTH];
         source.read_exact_at(&mut fixed[..length], 0)?;
         let header = FileHeader::parse(&fixed[..length])?;
-        Ok(Self::with_header(source, header))
+        Ok(Self::with_header(source, header, FileHeader::minor_version(&fixed)))
     }
 
     /// Opens a trace by its chunks alone, for want of a usable file header; `None` if
@@ -130,17 +133,18 @@ impl<S: Source> Trace<S> {
     /// then taken for a nanosecond.
     pub fn open_by_chunks(source: S) -> Option<Trace<S>> {
         let recording = first_recording(&source)?;
-        Some(Self::with_header(source, FileHeader::converted(recording, 0)))
+        Some(Self::with_header(source, FileHeader::converted(recording, 0), MINOR))
     }
 
-    fn with_header(source: S, header: FileHeader) -> Trace<S> {
-        let mut inventory = Inventory::take(&source, &header);
+    fn with_header(source: S, header: FileHeader, minor: u16) -> Trace<S> {
+        let tells_of_parts = minor >= TELLS_OF_PARTS;
+        let mut inventory = Inventory::take(&source, &header, tells_of_parts);
         for _ in 1..LOOKS {
             if inventory.damage.is_empty() || inventory.is_complete() {
                 break;
             }
             let before = inventory.damage;
-            inventory = Inventory::take(&source, &header);
+            inventory = Inventory::take(&source, &header, tells_of_parts);
             if inventory.damage == before {
                 break;
             }
@@ -148,7 +152,8 @@ impl<S: Source> Trace<S> {
         }
         let tables = &mut inventory.tables;
         let tracks = std::mem::take(&mut tables.tracks).into_values().collect();
-        let losses = in_order(std::mem::take(&mut tables.losses));
+        tables.losses.sort_by_key(|(sequence, _)| *sequence);
+        let (loss_sequences, losses) = std::mem::take(&mut tables.losses).into_iter().unzip();
         let mut clock_pairs = in_order(std::mem::take(&mut tables.clock_pairs));
         // Pairs are repeated where a recording goes on in another file.
         let mut seen = HashSet::new();
@@ -162,7 +167,17 @@ impl<S: Source> Trace<S> {
             _ => ClockFit::fit(&clock_pairs, header.nominal_hz),
         };
         let clock = clock.with_origin(header.created_tick, header.created_wall_ns);
-        Trace { source, header, inventory, tracks, losses, clock_pairs, clock }
+        Trace {
+            source,
+            header,
+            inventory,
+            tracks,
+            losses,
+            loss_sequences,
+            clock_pairs,
+            clock,
+            tells_of_parts,
+        }
     }
 
     /// Where its bytes come from.
@@ -178,6 +193,12 @@ impl<S: Source> Trace<S> {
     /// What the recorder knew about itself, if a copy of that is intact.
     pub fn vitals(&self) -> Option<&Vitals> {
         self.inventory.vitals.as_ref()
+    }
+
+    /// Whether the vitals count what is in no table of losses. Those of versions before 1.2
+    /// do not: their [`Vitals::untold`] is 0 whatever there was.
+    pub fn counts_untold(&self) -> bool {
+        self.tells_of_parts
     }
 
     /// The names.
@@ -211,6 +232,12 @@ impl<S: Source> Trace<S> {
         &self.losses
     }
 
+    /// The same without what the chunks before this sequence number tell.
+    pub fn losses_since(&self, sequence: u64) -> &[Loss] {
+        let first = self.loss_sequences.partition_point(|it| *it < sequence);
+        &self.losses[first..]
+    }
+
     /// The clock pairs, in order of recording.
     pub fn clock_pairs(&self) -> &[ClockPair] {
         &self.clock_pairs
@@ -228,7 +255,7 @@ impl<S: Source> Trace<S> {
     }
 
     /// Events that should be in the chunks and are not: exact for a finished
-    /// recording that is all in this file, and otherwise unknown.
+    /// recording that is all in this file and for a dump since version 1.2, and otherwise unknown.
     pub fn events_missing(&self) -> Option<u64> {
         self.inventory.events_missing
     }

@@ -298,6 +298,33 @@ fn names_that_are_damaged_are_lost_and_events_are_not() {
 }
 
 #[test]
+fn dump_that_was_cut_off_between_two_chunks_says_how_many_events_are_missing() {
+    let (mut file, places) = five_chunks();
+    file.header.mode = Mode::Dump;
+    file.bytes[..256].copy_from_slice(&file.header.to_bytes());
+    // It goes back to the third chunk: the rest counts as overwritten.
+    file.bytes.drain(places[0]..places[2]);
+    let (stored, overwritten) = (100 + 101 + 102 + 103 + 104, 100 + 101);
+    let state = RecordingState::Finished;
+    file.vitals(&Vitals { state, stored, overwritten, ..Vitals::default() });
+    assert_eq!((file.open().events_missing(), problems(&file).len()), (Some(0), 0));
+    file.bytes.truncate(places[4] - (places[2] - places[0]));
+    assert_eq!(file.open().events_missing(), Some(104));
+    let end = file.bytes.len();
+    assert_eq!(
+        problems(&file),
+        [format!("end of the file at byte {end:#x}: chunks are missing; 104 events are lost")]
+    );
+    // Before version 1.2 a dump counted as stored what it did not go back to.
+    file.bytes[10] = 1;
+    let crc = crc32c::crc32c(&file.bytes[..252]);
+    file.bytes[252..256].copy_from_slice(&crc.to_le_bytes());
+    let trace = file.open();
+    assert_eq!((trace.events_missing(), trace.damage()), (None, &[][..]));
+    assert!(!trace.counts_untold());
+}
+
+#[test]
 fn vitals_survive_in_one_copy_and_are_missed_without_both() {
     let mut file = TraceFile::finished();
     file.vitals(&Vitals { stored: 1, ..Vitals::default() });

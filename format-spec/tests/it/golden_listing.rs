@@ -52,6 +52,8 @@ const VITALS: &[Field] = &[
     (8, "drain ticks"),
     (8, "long texts stored"),
     (8, "texts of errors that stayed cut"),
+    (8, "records and slots that waited in the rings"),
+    (8, "events lost or skipped that no table tells"),
 ];
 
 const CHUNK_HEADER: &[Field] = &[
@@ -308,7 +310,7 @@ pub(crate) fn listing(bytes: &[u8]) -> String {
     listing.heading("vitals: copy of odd editions");
     listing.fields(TWIN);
     listing.fields(VITALS);
-    listing.field(224, "rest of the copy");
+    listing.field(208, "rest of the copy");
     listing.heading("rest of the header page");
     listing.field(4096 - 256 - 1024, "unused");
     while listing.at < bytes.len() {

@@ -236,11 +236,17 @@ proptest! {
         let (from_raw, from_sealed) = (raw.open(), sealed.open());
         prop_assert_eq!(told(&from_raw), told(&from_sealed));
         prop_assert_eq!(events(&from_sealed), expected_events);
-        let losses: Vec<Loss> = written
-            .iter()
-            .flat_map(|content| content.losses.chunks_exact(48).map(bytemuck::pod_read_unaligned))
-            .collect();
-        prop_assert_eq!(from_sealed.losses(), losses);
+        let losses = |since: u64| -> Vec<Loss> {
+            let rows = |it: &RawContent| {
+                it.losses.chunks_exact(48).map(bytemuck::pod_read_unaligned).collect::<Vec<_>>()
+            };
+            written.iter().filter(|it| it.sequence >= since).flat_map(rows).collect()
+        };
+        prop_assert_eq!(from_sealed.losses(), losses(0));
+        for since in 0..=slots.len() as u64 + 1 {
+            prop_assert_eq!(from_raw.losses_since(since), losses(since));
+            prop_assert_eq!(from_sealed.losses_since(since), losses(since));
+        }
         for (info, raw_info) in from_sealed.chunks().iter().filter(|it| it.events > 0).zip(from_raw.chunks()) {
             prop_assert_eq!(
                 (info.sequence, info.events, info.slots, info.first_tick, info.last_tick),

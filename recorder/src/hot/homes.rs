@@ -6,7 +6,7 @@
 //! is the hot path's; nothing is kept until a span of that kind can begin.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -17,11 +17,17 @@ use ringscope_format::Kind;
 
 use crate::hot::{call_site, lane::Owner};
 
-/// The oldest of more are forgotten; readers show the number of their track instead of a name.
+/// Of more, those that are gone for longest are forgotten; readers show the number of their track
+/// instead of a name.
 const MOST: usize = 4_096;
 
 static KEPT: AtomicBool = AtomicBool::new(false);
-static HOMES: Mutex<BTreeMap<u32, Owner>> = Mutex::new(BTreeMap::new());
+static HOMES: Mutex<Gone> = Mutex::new(Gone { owners: BTreeMap::new(), in_order: VecDeque::new() });
+
+struct Gone {
+    owners: BTreeMap<u32, Owner>,
+    in_order: VecDeque<u32>,
+}
 
 /// From now on there are spans that may outlive the thread they began on.
 pub(crate) fn keep() {
@@ -42,10 +48,13 @@ pub(crate) fn remember(owner: &Owner) {
         return;
     }
     let mut homes = lock();
-    homes.insert(owner.track, owner.clone());
-    // Tracks are given out in order.
-    if homes.len() > MOST {
-        homes.pop_first();
+    if homes.owners.insert(owner.track, owner.clone()).is_none() {
+        homes.in_order.push_back(owner.track);
+    }
+    if homes.owners.len() > MOST
+        && let Some(oldest) = homes.in_order.pop_front()
+    {
+        homes.owners.remove(&oldest);
     }
 }
 
@@ -57,10 +66,10 @@ pub(crate) fn wanders(kind: Kind) -> bool {
 
 /// Whose this track was, if that thread is gone and not forgotten.
 pub(crate) fn of(track: u32) -> Option<Owner> {
-    lock().get(&track).cloned()
+    lock().owners.get(&track).cloned()
 }
 
-fn lock() -> MutexGuard<'static, BTreeMap<u32, Owner>> {
+fn lock() -> MutexGuard<'static, Gone> {
     HOMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -83,10 +92,15 @@ mod tests {
             assert_eq!(name(0), None);
         }
         keep();
-        (1..=MOST as u32 + 1).for_each(|n| remember(&owner(track(n))));
+        let known = |n| Some(format!("thread {}", track(n)));
+        // A thread of the first hour that goes last is not the one to be forgotten.
+        let mut order: Vec<u32> = (2..=MOST as u32 + 1).collect();
+        order.push(1);
+        order.iter().for_each(|n| remember(&owner(track(*n))));
         remember(&Owner { is_recorder: true, ..owner(track(9_999)) });
-        assert_eq!((name(0), name(1), name(9_999)), (None, None, None));
-        assert_eq!(name(MOST as u32 + 1), Some(format!("thread {}", track(MOST as u32 + 1))));
-        assert_eq!(lock().len(), MOST);
+        assert_eq!((name(0), name(2), name(9_999)), (None, None, None));
+        assert_eq!((name(1), name(3)), (known(1), known(3)));
+        let gone = lock();
+        assert_eq!((gone.owners.len(), gone.in_order.len()), (MOST, MOST));
     }
 }

@@ -4,12 +4,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt::Write,
     fs::File,
+    os::unix::fs::FileExt,
     path::Path,
 };
 
 use ringscope::{Kind, LostCause, SkipCause};
 use ringscope_format::{
-    Columns, Link, OwnedValue, RecordingState, Status, Trace, TrackKind, Vitals, parse_slots,
+    Columns, Link, OwnedValue, RecordingState, Status, Trace, TrackKind, VITALS_LENGTH,
+    VITALS_OFFSET, Vitals, parse_slots, read_twin,
 };
 
 /// An event as the file tells it.
@@ -44,6 +46,19 @@ impl Event {
     pub(crate) fn field(&self, key: &str) -> Option<&OwnedValue> {
         self.fields.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
+}
+
+/// How many events are in a file that is being written, by its vitals.
+pub(crate) fn stored(path: &Path) -> u64 {
+    let mut block = [0; VITALS_LENGTH];
+    File::open(path).unwrap().read_exact_at(&mut block, VITALS_OFFSET as u64).unwrap();
+    stored_by(&block)
+}
+
+/// The same, by a copy of the vitals' block.
+pub(crate) fn stored_by(block: &[u8; VITALS_LENGTH]) -> u64 {
+    let vitals = read_twin(block).and_then(|(_, payload)| Vitals::parse(payload));
+    vitals.map_or(0, |vitals| vitals.stored)
 }
 
 /// A trace, read to the end.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ringscope_format::{Record, whole_events};
 
-use super::{Drain, WIDEST, homes::Homes};
+use super::{Drain, WIDEST};
 use crate::{
     cold::shared::{SlowSpan, lock},
     hot,
@@ -50,18 +50,21 @@ impl Drain {
             // The ring holds whole events; only a cut for lack of room, or at the end of a stretch,
             // can split one.
             let most = room.min(most).min(self.stretch);
-            let take = whole_events(first, second, most);
-            let (first, second) = split(first, second, take);
-            let mut slots = count_slots(first);
-            if !second.is_empty() {
-                slots += count_slots(second);
-            }
+            let mut take = whole_events(first, second, most);
+            let (mut first, mut second) = split(first, second, take);
+            let mut slots = count_slots_of(first, second);
             // All that can have begun elsewhere has slots.
             if slots > 0 && hot::homes::are_kept() {
-                match self.describe_homes_of(index, now, first, second) {
-                    Homes::Known => {}
-                    Homes::Described => continue,
-                    Homes::NoRoom => return false,
+                let explained = self.describe_homes_of(index, now, first, second);
+                if explained == 0 {
+                    // In a slot of its own there is.
+                    self.hand_over();
+                    continue;
+                }
+                if explained < take {
+                    take = explained;
+                    (first, second) = split(first, second, take);
+                    slots = count_slots_of(first, second);
                 }
             }
             let events = take - slots;
@@ -112,6 +115,12 @@ fn split<'a>(
 ) -> (&'a [Record], &'a [Record]) {
     let from_first = take.min(first.len());
     (&first[..from_first], &second[..(take - from_first).min(second.len())])
+}
+
+#[inline]
+fn count_slots_of(first: &[Record], second: &[Record]) -> usize {
+    let of_second = if second.is_empty() { 0 } else { count_slots(second) };
+    count_slots(first) + of_second
 }
 
 #[inline]

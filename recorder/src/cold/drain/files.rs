@@ -26,7 +26,8 @@ impl Drain {
         }
         let next = lock(&self.shared.next_file).take()?;
         self.hand_over();
-        let last = Vitals { state: RecordingState::Continued, ..self.vitals };
+        let last = self.without_untold(self.vitals);
+        let last = Vitals { state: RecordingState::Continued, ..last };
         self.edition += 1;
         let left = (std::mem::replace(&mut self.file, next.file), self.edition, last);
         crate::crash_point("file-switched");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ringscope_format::{BatchKind, Loss, LostCause};
+use ringscope_format::{BatchKind, Loss, LostCause, Vitals};
 
 use super::{Drain, Seen, WIDEST, events::count_slots};
 use crate::hot::{clock, ownership::DrainView, ring_pool::UNATTACHED};
@@ -98,10 +98,40 @@ impl Drain {
         to
     }
 
-    /// Step 4, second half. Returns false if there was no room; they stay for the next tick.
+    /// Step 4, second half. Returns false if there was no room; they stay for the next tick, and
+    /// the vitals say how many there are.
     #[inline]
     pub(super) fn write_losses(&mut self, now: u64) -> bool {
         self.losses.is_empty() || self.write_new_losses(now)
+    }
+
+    /// The program's events that are counted and that no table has.
+    pub(super) fn untold(&self) -> u64 {
+        let pending = self.of_the_program();
+        pending.fold(self.given_up, |sum, loss| sum.saturating_add(loss.events))
+    }
+
+    /// These vitals without what the next file has to tell, as this one had no room for it.
+    pub(super) fn without_untold(&self, mut vitals: Vitals) -> Vitals {
+        for loss in self.of_the_program() {
+            let cause = usize::from(loss.cause);
+            match loss.class {
+                Loss::LOST => {
+                    vitals.lost[cause] = vitals.lost[cause].saturating_sub(loss.events);
+                    vitals.lost_slots[cause] = vitals.lost_slots[cause].saturating_sub(loss.slots);
+                }
+                _ => vitals.skipped[cause] = vitals.skipped[cause].saturating_sub(loss.events),
+            }
+        }
+        Vitals { untold: self.given_up, ..vitals }
+    }
+
+    fn of_the_program(&self) -> impl Iterator<Item = &Loss> {
+        let is_own = |track: u32| {
+            let mut lanes = self.seen.iter().filter(|seen| seen.view != DrainView::Absent);
+            lanes.any(|seen| seen.track == track && seen.lane.owner().is_recorder)
+        };
+        self.losses.iter().filter(move |loss| loss.track == 0 || !is_own(loss.track))
     }
 
     #[cold]
@@ -143,6 +173,7 @@ impl Drain {
             let slots = count_slots(first) + count_slots(second);
             rest.commit_all();
             if !lane.owner().is_recorder {
+                self.given_up += (units - slots) as u64;
                 self.vitals.lost[LostCause::File as usize] += (units - slots) as u64;
                 self.vitals.lost_slots[LostCause::File as usize] += slots as u64;
             }
@@ -150,6 +181,8 @@ impl Drain {
         }
         self.vitals.waiting = 0;
         self.count_losses(clock::ticks());
+        // Nor is there room for the table to say any of it.
+        self.vitals.untold = self.untold();
     }
 }
 

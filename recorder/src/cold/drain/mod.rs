@@ -201,6 +201,8 @@ pub(crate) struct Drain {
     queues_described: (u64, u32),
     homes: homes::Described,
     losses: Vec<Loss>,
+    /// The program's events that were lost at once when nothing could be written.
+    given_up: u64,
     vitals: Vitals,
     edition: u64,
     last_pass: u64,
@@ -258,6 +260,7 @@ impl Drain {
             queues_described: (0, 0),
             homes: homes::Described::default(),
             losses: Vec::new(),
+            given_up: 0,
             vitals: Vitals::default(),
             edition: 1,
             last_pass: now,
@@ -441,12 +444,13 @@ impl Drain {
         if closing && blocked {
             self.shared.close_slot.store(true, Ordering::Release);
         }
-        self.close_slot(now, closing && !blocked);
-        let stretched = !is_whole && !blocked;
-        self.vitals.drain_ticks += u64::from(!stretched);
         // Whatever this pass was to store is stored, or there was not room for all of it.
         let waiting = || self.seen.iter().map(|seen| seen.available as u64).sum();
         self.vitals.waiting = if blocked { waiting() } else { 0 };
+        self.vitals.untold = if blocked { self.untold() } else { self.given_up };
+        self.close_slot(now, closing && !blocked);
+        let stretched = !is_whole && !blocked;
+        self.vitals.drain_ticks += u64::from(!stretched);
         self.write_vitals(counted_at);
         if self.looked.at_retired {
             self.recycle();
@@ -553,6 +557,7 @@ impl Drain {
                 seen.skipped = [0; 8];
                 seen.told = [0; 8];
                 seen.described_in = 0;
+                seen.flow = Flow::default();
                 (seen.stack.depth, seen.stack.listed) = (0, 0);
                 ring_pool::recycle(seen.lane);
             }

@@ -6,7 +6,7 @@ use std::{
     sync::mpsc::{self, Sender},
 };
 
-use ringscope_format::{Kind, Layout, Record};
+use ringscope_format::{Kind, Layout, LostCause, Record, TrackKind};
 
 use super::*;
 use crate::{
@@ -106,6 +106,68 @@ fn where_slots_are_scarce_every_full_ring_has_its_turn() {
             sealing.written(|| ());
         }
         assert!(turns.iter().all(|turns| *turns >= 3), "{turns:?}");
+    });
+}
+
+#[test]
+fn what_was_lost_and_found_no_room_is_untold_until_a_table_has_it() {
+    alone(|| {
+        const RING: usize = 20_000; // more than a slot holds
+        let mut scene = scene(1, 1, RING);
+        scene.record(0, RING + 7);
+        assert!(scene.drain.pass(true).blocked);
+        let vitals = scene.drain.vitals;
+        let full = LostCause::RingFull as usize;
+        assert_eq!((vitals.lost[full], vitals.untold), (7, 7));
+        // The next file of a rotation would tell it.
+        let left = scene.drain.without_untold(vitals);
+        assert_eq!((left.lost[full], left.untold, left.stored), (0, 0, vitals.stored));
+        let make_room = |scene: &Scene| {
+            let mut sealing = sealing::lock(&scene.drain.sealing);
+            assert!(sealing.finish().unwrap().is_some());
+            sealing.written(|| ());
+        };
+        make_room(&scene);
+        assert!(!scene.drain.pass(true).blocked);
+        assert_eq!((scene.drain.vitals.lost[full], scene.drain.vitals.untold), (7, 0));
+        assert_eq!(scene.drain.without_untold(scene.drain.vitals).lost[full], 7);
+        // What is given up is in no table, whatever comes later.
+        scene.record(0, RING + 5);
+        assert!(scene.drain.pass(true).blocked);
+        let left = scene.left(0) as u64;
+        scene.drain.give_up_the_rest();
+        let file = LostCause::File as usize;
+        let vitals = scene.drain.vitals;
+        assert_eq!((vitals.lost[file], vitals.untold), (left, left + 5));
+        make_room(&scene);
+        assert!(!scene.drain.pass(true).blocked);
+        assert_eq!(scene.drain.vitals.untold, left);
+        assert_eq!(scene.drain.without_untold(scene.drain.vitals).untold, left);
+    });
+}
+
+#[test]
+fn a_span_that_began_on_a_thread_of_the_recorder_says_so() {
+    alone(|| {
+        let mut scene = scene(1, 1, 64);
+        let kinds = [(false, TrackKind::Thread), (true, TrackKind::Recorder)];
+        for (is_recorder, kind) in kinds {
+            let (tell, told) = mpsc::channel();
+            let (end, ends) = mpsc::channel::<()>();
+            let thread = thread::spawn(move || {
+                tell.send(attach_as(is_recorder).unwrap()).unwrap();
+                ends.recv().unwrap_err();
+            });
+            // One that the drain has not met.
+            let track = told.recv().unwrap().track();
+            let mut bytes = Vec::new();
+            assert!(scene.drain.push_home(&mut bytes, track));
+            let mut found = None;
+            ringscope_format::parse_tracks(&bytes, |track| found = Some((track.id, track.kind)));
+            assert_eq!(found, Some((track, kind)));
+            drop(end);
+            thread.join().unwrap();
+        }
     });
 }
 

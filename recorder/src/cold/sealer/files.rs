@@ -84,7 +84,7 @@ impl Sealer {
     /// Returns what was ended, and with which edition of which vitals.
     ///
     /// Not before all of it is sealed or nothing more will be: until then its log might end anywhere.
-    fn close_left_file(&mut self) -> Option<(Log, u64, Vitals)> {
+    pub(super) fn close_left_file(&mut self) -> Option<(Log, u64, Vitals)> {
         let (edition, vitals) = lock(&self.shared.left_file).take()?;
         let old = std::mem::replace(&mut self.log, self.next_log.take()?);
         old.file.write_vitals(edition, &vitals);

@@ -74,9 +74,7 @@ pub(crate) struct Sealer {
     /// The slot whose names were written last, by its sequence number.
     names_written_of: u64,
     metadata_sequence: u64,
-    rules_version: u32,
-    rules_in_file: String,
-    /// How often they were changed, as far as the log has it.
+    /// How often the rules were changed, as far as the log has it.
     changes_in_file: u32,
     /// Those that are not in it until the end, and only if they are the last.
     last_rules: Option<String>,
@@ -86,8 +84,8 @@ pub(crate) struct Sealer {
     /// The number that the last of them has in its name.
     last_dump: u64,
     dump_signals_seen: u32,
-    /// What a control file had that did not end with the end of a line.
-    control_seen: Vec<u8>,
+    /// What a control file had that did not end with the end of a line, or nothing yet.
+    control_seen: Option<Vec<u8>>,
     /// When the dump for a slow span is due, and why.
     pending_dump: Option<(Instant, DumpReason)>,
     no_trigger_before: Option<Instant>,
@@ -125,11 +123,19 @@ fn pauses<'a>(shared: &'a Shared, file: &'a TraceFile) -> impl Fn() + 'a {
 struct Log {
     file: Arc<TraceFile>,
     end: u64,
+    /// The rules that it says, and of which version of all of them.
+    rules: String,
+    rules_version: u32,
 }
 
 impl Log {
     fn new(file: Arc<TraceFile>) -> Self {
-        Self { end: file.header.layout.log_offset, file }
+        Self {
+            end: file.header.layout.log_offset,
+            file,
+            rules: String::new(),
+            rules_version: call_site::rules_version(),
+        }
     }
 
     /// Bytes of chunks: about what is left of the file when it is finished.
@@ -185,8 +191,6 @@ impl Sealer {
             names_sequence: 0,
             names_written_of: 0,
             metadata_sequence: 0,
-            rules_version: call_site::rules_version(),
-            rules_in_file: String::new(),
             changes_in_file: 0,
             last_rules: None,
             metadata,
@@ -194,7 +198,7 @@ impl Sealer {
             dumps: 0,
             last_dump: 0,
             dump_signals_seen: last_words::dumps_asked(),
-            control_seen: Vec::new(),
+            control_seen: None,
             pending_dump: None,
             no_trigger_before: None,
             next_reading: Instant::now(),
@@ -357,9 +361,9 @@ impl Sealer {
     fn begin(&mut self, log: &mut Log) -> io::Result<u32> {
         let mut pairs: Vec<(&str, &str)> =
             self.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        self.rules_in_file = call_site::rules().to_string();
-        if !self.rules_in_file.is_empty() {
-            pairs.push(("rules", &self.rules_in_file));
+        log.rules = call_site::rules().to_string();
+        if !log.rules.is_empty() {
+            pairs.push(("rules", &log.rules));
         }
         self.metadata_sequence += 1;
         let chunk = self.encoder.metadata(self.metadata_sequence, &pairs);
@@ -375,7 +379,7 @@ impl Sealer {
     /// must not grow, keeps only so many until its end; its dumps say them anyway.
     fn write_new_rules(&mut self) {
         let version = call_site::rules_version();
-        if self.rules_version == version {
+        if self.log.rules_version == version {
             return;
         }
         let rules = call_site::rules().to_string();
@@ -383,7 +387,7 @@ impl Sealer {
         if self.last_rules.take_if(|last| *last != rules).is_some() {
             self.shared.note(Problem::RulesLeftOut);
         }
-        if rules != self.rules_in_file {
+        if rules != self.log.rules {
             let is_at_end = self.shared.stop_sealer.load(Ordering::Relaxed);
             if self.ring.is_some() && self.changes_in_file >= MOST_RULES && !is_at_end {
                 // Whoever kills it finds older ones.
@@ -396,9 +400,9 @@ impl Sealer {
                 // On a full disk the next file of the recording will say it.
                 let _ = self.log.append(chunk, &self.shared);
             }
-            self.rules_in_file = rules;
+            self.log.rules = rules;
         }
-        self.rules_version = version;
+        self.log.rules_version = version;
     }
 
     /// All names so far, as chunks.
@@ -496,6 +500,9 @@ mod tests {
     use super::*;
     use crate::{cold::trace_file::test_header, config::Builder, rules::Rules};
 
+    /// Rules are of the whole process.
+    static RULES: Mutex<()> = Mutex::new(());
+
     /// In a directory that goes with it.
     fn sealer(dir: &tempfile::TempDir, builder: Builder) -> Sealer {
         let config = builder.path(dir.path().join("trace")).config;
@@ -533,6 +540,7 @@ mod tests {
             (&["a=off", "b=off"], true),
             (&["a=off", ""], true),
         ];
+        let _alone = lock(&RULES);
         for (changes, is_left_out) in CHANGES {
             let dir = tempfile::tempdir().unwrap();
             let hour = Duration::from_secs(3_600);
@@ -541,15 +549,57 @@ mod tests {
             for rules in changes {
                 call_site::set_rules(rules.parse().unwrap());
                 sealer.write_new_rules();
-                assert_eq!(sealer.rules_in_file, "");
+                assert_eq!(sealer.log.rules, "");
             }
             sealer.shared.stop_sealer.store(true, Ordering::Release);
             sealer.write_new_rules();
-            assert_eq!(Some(&sealer.rules_in_file.as_str()), changes.last());
+            assert_eq!(Some(&sealer.log.rules.as_str()), changes.last());
             let told: &[_] = if is_left_out { &[Problem::RulesLeftOut] } else { &[] };
             assert_eq!(*lock(&sealer.shared.problems), told, "{changes:?}");
             call_site::set_rules(Rules::default());
         }
+    }
+
+    #[test]
+    fn each_file_of_a_rotation_says_the_rules_of_its_own_time() {
+        let _alone = lock(&RULES);
+        let dir = tempfile::tempdir().unwrap();
+        let mut sealer = sealer(&dir, Builder::default().rotate_at(1 << 20));
+        let set = |rules: &str| call_site::set_rules(rules.parse().unwrap());
+        set("a=off");
+        sealer.rotate();
+        sealer.write_new_rules();
+        let next = |sealer: &Sealer| sealer.next_log.as_ref().unwrap().rules.clone();
+        assert_eq!((sealer.log.rules.as_str(), next(&sealer).as_str()), ("a=off", "a=off"));
+        // Before the drain comes to it.
+        set("b=off");
+        sealer.write_new_rules();
+        assert_eq!((sealer.log.rules.as_str(), next(&sealer).as_str()), ("b=off", "a=off"));
+        *lock(&sealer.shared.left_file) = Some((1, Vitals::default()));
+        sealer.close_left_file().unwrap();
+        let end = sealer.log.end;
+        sealer.write_new_rules();
+        assert_eq!(sealer.log.rules, "b=off");
+        assert!(sealer.log.end > end);
+        set("");
+    }
+
+    #[test]
+    fn a_control_file_that_is_empty_is_about_to_be_written() {
+        let _alone = lock(&RULES);
+        let dir = tempfile::tempdir().unwrap();
+        let mut sealer = sealer(&dir, Builder::default());
+        let control = dir.path().join("trace.control");
+        for written in ["", "a=off\n"] {
+            std::fs::write(&control, "").unwrap();
+            sealer.read_control_file();
+            assert!(control.exists());
+            std::fs::write(&control, written).unwrap();
+            sealer.read_control_file();
+            assert!(!control.exists(), "nobody has written to it for as long as a look takes");
+            assert_eq!(call_site::rules().to_string(), written.trim());
+        }
+        call_site::set_rules(Rules::default());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     str::Utf8Error,
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -26,6 +26,8 @@ use crate::{
 
 /// Of a control file no more is read: rules of a line each, for thousands of names.
 const MOST_CONTROL_BYTES: u64 = 1 << 20;
+/// How long a dump waits for what is in the rings.
+const DRAIN_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Sealer {
     pub(super) fn read_control_file(&mut self) {
@@ -36,11 +38,11 @@ impl Sealer {
         let is_text = |error: Utf8Error| error.error_len().is_none();
         let is_on_its_way =
             bytes.last() != Some(&b'\n') && str::from_utf8(&bytes).map_or_else(is_text, |_| true);
-        if is_on_its_way && self.control_seen != bytes {
-            self.control_seen = bytes;
+        if is_on_its_way && self.control_seen.as_ref() != Some(&bytes) {
+            self.control_seen = Some(bytes);
             return;
         }
-        self.control_seen.clear();
+        self.control_seen = None;
         // Removed first: commands that cannot be carried out must not be tried for ever.
         if let Err(error) = fs::remove_file(&path) {
             return self.shared.note(Problem::ControlFile(error.to_string()));
@@ -168,17 +170,24 @@ impl Sealer {
     }
 
     fn write_dump(&mut self, reason: &DumpReason) -> io::Result<PathBuf> {
+        // However long it takes until all of that is sealed.
+        let asked = clock::ticks();
         // What is still in the rings and in the open slot belongs into the dump too.
         if !self.shared.stop_sealer.load(Ordering::Acquire) {
             self.shared.close_slot.store(true, Ordering::Release);
             let rendezvous = last_words::rendezvous();
             let ticket = rendezvous.ask();
             self.shared.wake_drain();
-            let is_gone = || self.shared.drain_is_gone.load(Ordering::Acquire);
-            last_words::wait_for(
-                || rendezvous.is_done(ticket) || is_gone(),
-                Duration::from_secs(1),
-            );
+            let shared = Arc::clone(&self.shared);
+            let is_over =
+                || rendezvous.is_done(ticket) || shared.drain_is_gone.load(Ordering::Acquire);
+            let begun = Instant::now();
+            // The drain may need the slots that only this thread makes free.
+            while !last_words::wait_for(is_over, Duration::from_millis(2))
+                && begun.elapsed() < DRAIN_AT_MOST
+            {
+                self.seal_all()?;
+            }
         }
         self.seal_all()?;
         let (names, _) = self.name_chunks()?;
@@ -207,7 +216,7 @@ impl Sealer {
             rules: &call_site::rules().to_string(),
             names: &names,
             open_chunk,
-            since: clock::ticks().saturating_sub(self.shared.ticks(window)),
+            since: asked.saturating_sub(self.shared.ticks(window)),
             ns_per_tick: 1e9 / self.shared.ticks_per_second.max(1) as f64,
             // Also when somebody has taken the last one away: a name means one dump.
             number: self.last_dump + 1,
