@@ -111,6 +111,7 @@ fn a_loss_says_when_it_happened() {
             scope.spawn(|| {
                 thread::sleep(Duration::from_millis(50));
                 event!("quiet");
+                assert!(recorder.flush());
                 thread::sleep(Duration::from_millis(50));
                 event!("burst begins");
                 before.wait();

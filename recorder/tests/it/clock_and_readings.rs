@@ -98,13 +98,14 @@ fn every_trace_carries_the_price_of_having_been_recorded() {
         let builder = scene.builder().readings(Some(Duration::from_millis(20)));
         let recorder = builder.start().unwrap();
         let ballast = vec![1_u8; 32 << 20];
-        for _ in 0..10 {
+        // Long enough for the peak of memory to be read twice.
+        for _ in 0..20 {
             (0..1_000).for_each(|_| drop(span!("step")));
             thread::sleep(Duration::from_millis(20));
         }
         std::hint::black_box(ballast);
         let summary = recorder.finish().unwrap();
-        assert_eq!((summary.stored, summary.lost), (10_000, 0));
+        assert_eq!((summary.stored, summary.lost), (20_000, 0));
         assert!(summary.own >= 24);
         scene.say("own", summary.own);
     });

@@ -1,26 +1,21 @@
 //! A process dies; the file tells what it did until then.
 
 use std::{
-    fs::File,
-    os::unix::fs::FileExt,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicI32, AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ringscope::{Recorder, event, span};
-use ringscope_format::{
-    OwnedValue, RecordingState, VITALS_LENGTH, VITALS_OFFSET, Vitals, read_twin,
-};
+use ringscope_format::{OwnedValue, RecordingState};
 
 use crate::{
     child::{End, Scene, child, wait_until},
     posix,
-    told::Told,
+    told::{Told, stored},
 };
 
 /// Records a thousand steps, is inside of two spans, and dies before the drain has seen much of it.
@@ -400,7 +395,7 @@ fn a_fault_that_the_program_survives_only_pauses_the_recording() {
 
 #[test]
 fn a_kill_in_a_tight_loop_shows_what_the_loop_is_in() {
-    for delay in [100, 120, 150] {
+    for delay in [0, 20, 50] {
         let mut running = child(|scene| {
             // Rings that are always full: what is open does not depend on what is stored.
             let _recorder = scene.builder().ring_records(64).start().unwrap();
@@ -419,52 +414,56 @@ fn a_kill_in_a_tight_loop_shows_what_the_loop_is_in() {
         })
         .start();
         running.wait_until_said("recording");
+        let this = "death::a_kill_in_a_tight_loop_shows_what_the_loop_is_in";
+        let trace = running.path("run.trace");
+        wait_until("it is in the loop", || {
+            let open = Told::read_damaged(&trace).open();
+            open.get(this).is_some_and(|(_, spans)| spans.len() > 1 && spans[1] == "second")
+        });
         thread::sleep(Duration::from_millis(delay));
         posix::kill(running.pid(), libc::SIGKILL);
         let told = running.wait().died_of(libc::SIGKILL).trace();
-        let (depth, spans) =
-            &told.open()["death::a_kill_in_a_tight_loop_shows_what_the_loop_is_in"];
+        let (depth, spans) = &told.open()[this];
         assert!((2..=4).contains(depth), "{depth}");
         assert_eq!(spans[..2], ["outer", "second"]);
     }
 }
 
-/// How many events are in a file that is being written, by its vitals.
-fn stored(path: &Path) -> u64 {
-    let mut block = [0; VITALS_LENGTH];
-    File::open(path).unwrap().read_exact_at(&mut block, VITALS_OFFSET as u64).unwrap();
-    let vitals = read_twin(&block).and_then(|(_, payload)| Vitals::parse(payload));
-    vitals.map_or(0, |vitals| vitals.stored)
+/// Its drain comes when it is waked and not by itself. The calling thread is known to it, and it
+/// sleeps again.
+fn only_when_waked(scene: &Scene) -> Recorder {
+    const NEVER: Duration = Duration::from_secs(3_600);
+    let recorder = scene.builder().ticks(NEVER, NEVER).start().unwrap();
+    assert!(ringscope::register_thread() && recorder.flush());
+    thread::sleep(Duration::from_millis(200));
+    recorder
+}
+
+/// A thread that is new to the drain wakes it.
+fn wake_the_drain() {
+    assert!(thread::spawn(ringscope::register_thread).join().unwrap());
 }
 
 #[test]
 fn more_than_a_stretch_is_in_the_file_without_being_asked_for() {
     /// More units than the drain copies at once, and less than a quarter of the ring.
     const SPANS: u64 = 11_000;
-    const TICK: Duration = Duration::from_millis(800);
     let mut running = child(|scene| {
-        // So slow that all of them are there when it comes.
-        let _recorder = scene.builder().ticks(TICK, TICK).start().unwrap();
-        // A thread that is new to the drain wakes it.
-        assert!(ringscope::register_thread());
-        thread::sleep(TICK / 4);
+        let _recorder = only_when_waked(scene);
         {
             let _outer = span!("outer");
             (1..SPANS).for_each(|_| drop(span!("inner")));
         }
         let _open = span!("open");
+        wake_the_drain();
         scene.say("recorded", SPANS);
         thread::park();
     })
     .start();
     running.wait_until_said("recorded");
     let trace = running.path("run.trace");
-    wait_until("the first stretch is in the file", || stored(&trace) > 0);
-    // The rest is not a tick behind it.
-    let begun = Instant::now();
-    while stored(&trace) < SPANS && begun.elapsed() < TICK / 2 {
-        thread::sleep(Duration::from_millis(1));
-    }
+    // In one tick: there is no other. Stacks are written before the vitals.
+    wait_until("all stretches are in the file", || stored(&trace) == SPANS);
     posix::kill(running.pid(), libc::SIGKILL);
     let told = running.wait().died_of(libc::SIGKILL).trace();
     assert_eq!((told.named("inner").len(), told.named("outer").len()), (10_999, 1));
@@ -476,13 +475,14 @@ fn more_than_a_stretch_is_in_the_file_without_being_asked_for() {
 #[test]
 fn a_span_that_ended_behind_a_stretch_is_still_in_the_stack_when_its_record_is_not_in_the_file() {
     let told = child(|scene| {
-        let slow = Duration::from_millis(150);
-        let recorder = scene.builder().ticks(slow, slow).start().unwrap();
+        let recorder = only_when_waked(scene);
         {
             let _outer = span!("outer");
-            recorder.flush();
+            assert!(recorder.flush());
+            thread::sleep(Duration::from_millis(200));
             (1..11_000).for_each(|_| drop(span!("inner")));
         }
+        wake_the_drain();
         thread::park();
     })
     .environment("RINGSCOPE_CRASH_AT", "stretch-copied:1")

@@ -101,8 +101,8 @@ fn sealed(scene: &Scene) -> usize {
 #[test]
 fn slots_are_in_the_log_soon_after_they_are_full_without_anybody_asking() {
     let end = child(|scene| {
-        let (begun, recorder) = (Instant::now(), scene.builder().readings(None).start().unwrap());
-        let mut load = Load::new(1);
+        let recorder = scene.builder().readings(None).start().unwrap();
+        let (begun, mut load) = (Instant::now(), Load::new(1));
         // Three slots and a bit, in pieces that leave every ring nearly empty.
         for _ in 0..12 {
             load.record(500);

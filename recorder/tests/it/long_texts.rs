@@ -381,10 +381,12 @@ fn a_dump_of_the_flight_recorder_has_the_texts_of_its_errors() {
 
 #[test]
 fn every_file_of_a_rotation_has_the_texts_of_its_own_errors() {
+    /// Three files and as much again, since sealing may be some slots behind.
+    const ERRORS: u64 = 600;
     let end = child(|scene| {
         let recorder = scene.builder().rotate_at(1 << 20).start().unwrap();
         let mut state = 1_u64;
-        for at in 0..300_u64 {
+        for at in 0..ERRORS {
             let mut noise = || {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 format!("{state:016x}")
@@ -395,7 +397,8 @@ fn every_file_of_a_rotation_has_the_texts_of_its_own_errors() {
             thread::sleep(Duration::from_millis(1));
         }
         let summary = recorder.finish().unwrap();
-        assert_eq!((summary.stored, summary.long_texts, summary.texts_cut), (300, 300, 0));
+        let counts = (summary.stored, summary.long_texts, summary.texts_cut);
+        assert_eq!(counts, (ERRORS, ERRORS, 0));
     });
     let end = end.run().succeeded();
     let files = end.files(".trace");
@@ -408,7 +411,7 @@ fn every_file_of_a_rotation_has_the_texts_of_its_own_errors() {
         }
     }
     found.sort_unstable();
-    assert!(found.into_iter().eq(0..300));
+    assert!(found.into_iter().eq(0..ERRORS));
 }
 
 #[test]

@@ -11,7 +11,10 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 #[cfg(target_os = "linux")]
-use std::{os::unix::fs::MetadataExt, sync::atomic::AtomicBool};
+use std::{fs::File, os::unix::fs::MetadataExt, sync::atomic::AtomicBool};
+
+#[cfg(target_os = "linux")]
+use ringscope_format::{VITALS_LENGTH, VITALS_OFFSET};
 
 /// Deaths are part of these tests and not worth a core file each.
 pub(crate) fn no_core_files() {
@@ -193,6 +196,19 @@ pub(crate) fn limit_more_memory(bytes: Option<u64>) {
 pub(crate) fn exit_at_once(code: i32) -> ! {
     // SAFETY: takes a number.
     unsafe { libc::_exit(code) }
+}
+
+/// The vitals of a file that is being written, to be copied without asking the system for anything.
+#[cfg(target_os = "linux")]
+pub(crate) fn map_vitals(path: &Path) -> impl Fn() -> [u8; VITALS_LENGTH] + use<> {
+    let file = File::open(path).unwrap();
+    let mut options = memmap2::MmapOptions::new();
+    // SAFETY: nobody makes the file shorter while it is recorded to.
+    let map = unsafe { options.offset(VITALS_OFFSET as u64).len(VITALS_LENGTH).map(&file) };
+    let map = map.unwrap();
+    // SAFETY: as long as an array of bytes; a copy that the drain writes to meanwhile is told by
+    // its checksum.
+    move || unsafe { map.as_ptr().cast::<[u8; VITALS_LENGTH]>().read_volatile() }
 }
 
 /// From now on a system call of the calling thread ends the process by SIGSYS, but for

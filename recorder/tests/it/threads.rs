@@ -15,7 +15,7 @@ use ringscope_format::OwnedValue;
 use crate::{
     child::{child, wait_until},
     posix,
-    told::Told,
+    told::{Told, stored},
 };
 
 #[test]
@@ -120,17 +120,17 @@ fn the_recorders_threads_are_as_nice_as_their_program() {
 #[test]
 fn a_new_thread_ends_the_drains_doze_and_an_endless_tick_does_not_kill_it() {
     let end = child(|scene| {
-        let recorder =
-            scene.builder().ticks(Duration::from_micros(200), Duration::MAX).start().unwrap();
+        let builder = scene.builder().ticks(Duration::from_micros(200), Duration::MAX);
+        // One burst fits into the ring, and two do not.
+        let recorder = builder.ring_records(61_440).start().unwrap();
         thread::sleep(Duration::from_millis(900));
         let work = || {
             assert!(ringscope::register_thread());
-            thread::sleep(Duration::from_millis(20));
             (0..50_000).for_each(|_| drop(span!("step")));
-            thread::sleep(Duration::from_millis(20));
+            wait_until("the drain has come", || stored(&scene.trace()) == 50_000);
             (0..50_000).for_each(|_| drop(span!("step")));
         };
-        thread::spawn(work).join().unwrap();
+        thread::scope(|scope| scope.spawn(work).join().unwrap());
         let summary = recorder.finish().unwrap();
         assert_eq!((summary.stored, summary.lost), (100_000, 0));
     });
