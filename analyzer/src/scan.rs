@@ -9,7 +9,7 @@
 
 use std::{
     convert::Infallible,
-    ops::Range,
+    ops::{ControlFlow, Range},
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
@@ -75,15 +75,11 @@ pub fn scan<V: Visitor>(
     visitor: impl Fn() -> V + Sync,
 ) -> Result<Vec<V>> {
     let pieces = pieces(traces);
-    let workers =
-        thread::available_parallelism().map_or(1, usize::from).clamp(1, pieces.len().max(1));
-    let next = AtomicUsize::new(0);
     let progress = Progress::new(what, traces.events());
-    let work = || -> V {
+    let visitors = by_workers(&pieces, |next| {
         let mut visitor = visitor();
         let mut batch = Batch::default();
-        // Relaxed: the pieces are read-only, only the counting matters.
-        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(piece) = next() {
             let loaded = &traces.list[piece.trace];
             visitor.begin(piece);
             for chunk in loaded.trace.chunks()[piece.chunks.clone()].iter().rev() {
@@ -102,18 +98,53 @@ pub fn scan<V: Visitor>(
             visitor.end(piece);
         }
         visitor
-    };
-    let visitors = thread::scope(|scope| {
-        let threads: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-        let mut visitors = vec![work()];
-        for thread in threads {
-            let visitor = thread.join().map_err(|_| Error::new("a worker thread panicked"))?;
-            visitors.push(visitor);
-        }
-        Ok::<_, Error>(visitors)
-    })?;
+    });
     progress.finish();
-    Ok(visitors)
+    visitors.map_err(|_| Error::new("a worker thread panicked"))
+}
+
+/// Takes in chunks of one trace that have events, each worker from where it `begins` until it has
+/// seen enough. What cannot be read is left out, and to be noted by whoever needs it.
+pub(crate) fn glance<T: Send>(
+    loaded: &Loaded,
+    columns: Columns,
+    begins: impl Fn() -> T + Sync,
+    take: impl Fn(&mut T, &Batch) -> ControlFlow<()> + Sync,
+) -> Vec<T> {
+    let chunks: Vec<&ChunkInfo> =
+        loaded.trace.chunks().iter().filter(|chunk| chunk.events > 0).collect();
+    let found = by_workers(&chunks, |next| {
+        let (mut found, mut batch) = (begins(), Batch::default());
+        while let Some(chunk) = next() {
+            let is_readable = loaded.trace.decode_into(chunk, columns, &mut batch).is_ok();
+            if is_readable && take(&mut found, &batch).is_break() {
+                break;
+            }
+        }
+        found
+    });
+    found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Has the list worked through by as many workers as there are cores, each of which asks for the
+/// next one.
+fn by_workers<'a, T: Sync, V: Send>(
+    list: &'a [T],
+    work: impl Fn(&dyn Fn() -> Option<&'a T>) -> V + Sync,
+) -> thread::Result<Vec<V>> {
+    let workers =
+        thread::available_parallelism().map_or(1, usize::from).clamp(1, list.len().max(1));
+    let at = AtomicUsize::new(0);
+    // Relaxed: the list is only read, only the counting matters.
+    let next = || list.get(at.fetch_add(1, Ordering::Relaxed));
+    thread::scope(|scope| {
+        let threads: Vec<_> = (1..workers).map(|_| scope.spawn(|| work(&next))).collect();
+        let mut done = vec![work(&next)];
+        for thread in threads {
+            done.push(thread.join()?);
+        }
+        Ok(done)
+    })
 }
 
 /// Decoded chunks that may wait for the reader of [`in_order`].

@@ -124,7 +124,7 @@ fn of_losses(found: &mut Circumstances, base: &[&RunSummary], head: &[&RunSummar
                 "{label}: {} of {} events are missing ({:.2} %), more than the {} % of --max-loss; \
                  what is left cannot be compared",
                 count(run.missing),
-                count(run.missing + run.events),
+                count(run.missing.saturating_add(run.events)),
                 100.0 * share,
                 100.0 * max_loss,
             );

@@ -76,7 +76,9 @@ pub(super) fn read(path: &Path, asked: &Asked, aloud: bool) -> Result<RunSummary
         begun_unix_ns: trace.header().begun_wall_ns(),
         length_ns: loaded.length_ns(),
         events: loaded.events - unreadable.min(loaded.events),
-        missing: lost + trace.events_missing().unwrap_or(0) + unreadable,
+        missing: lost
+            .saturating_add(trace.events_missing().unwrap_or(0))
+            .saturating_add(unreadable),
         missing_more: vitals.is_none() || (damaged && trace.events_missing().is_none()),
         finished: is_exact(loaded),
         metadata: trace.metadata().clone(),

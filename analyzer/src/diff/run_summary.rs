@@ -154,7 +154,7 @@ impl RunSummary {
 
     /// The share of events that are known to be missing.
     pub fn missing_share(&self) -> f64 {
-        self.missing as f64 / ((self.events + self.missing) as f64).max(1.0)
+        self.missing as f64 / (self.events.saturating_add(self.missing) as f64).max(1.0)
     }
 }
 

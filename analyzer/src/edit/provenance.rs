@@ -1,7 +1,7 @@
 //! What a new trace says in its metadata about where it comes from.
 
 use crate::{
-    load::{EDIT, Loaded, SOURCE_ACCOUNT, SOURCE_STATE, Scope},
+    load::{EDIT, Loaded, SOURCE_ACCOUNT, SOURCE_STATE, Scope, texts_cut_somewhere},
     report::about,
 };
 
@@ -25,15 +25,24 @@ pub(super) fn inherited(loaded: &Loaded) -> Vec<(String, String)> {
     pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// What was lost and skipped of its recording and not in it: the new trace does not count that.
+/// What was lost and skipped of its recording and not in it, and which texts stayed cut nobody
+/// knows where: the new trace does not count that.
 pub(super) fn elsewhere(loaded: &Loaded) -> Option<(String, String)> {
     let said = match loaded.account() {
-        Some(account) if account.scope != Scope::All => account.elsewhere(loaded),
+        Some(account) if account.scope != Scope::All => {
+            let texts_cut = loaded.trace.vitals().map_or(0, |vitals| vitals.texts_cut);
+            in_one([account.elsewhere(loaded), texts_cut_somewhere(texts_cut)])
+        }
         // Whoever records may give any text to any key.
         _ if loaded.edits().next().is_none() => None,
         _ => loaded.trace.metadata().get(SOURCE_ACCOUNT).cloned(),
     };
     said.map(|said| (SOURCE_ACCOUNT.to_owned(), said))
+}
+
+/// What there is to be said, if anything.
+pub(super) fn in_one(said: [Option<String>; 2]) -> Option<String> {
+    said.into_iter().flatten().reduce(|a, b| format!("{a}; {b}"))
 }
 
 /// How the recording ended, if it did not finish. A file that goes on in the next one is whole.

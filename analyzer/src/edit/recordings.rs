@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use ringscope_format::{Mode, Vitals};
 
-use super::provenance::elsewhere;
+use super::provenance::{elsewhere, in_one};
 use crate::{
     Error, Result,
-    load::{Counts, Loaded, Scope, Traces},
+    load::{Counts, Loaded, Scope, Traces, texts_cut_somewhere},
     output::shown,
 };
 
@@ -68,42 +68,43 @@ fn together(list: &[&Loaded]) -> (Vitals, Option<String>) {
             continue;
         };
         let so_far = Counts::of(vitals);
-        lost = lost.plus(&match counted {
-            Some(counted) => so_far.minus(&counted),
-            None => account.own,
-        });
-        if counted.is_none() && account.scope == Scope::Recording {
-            unknown = account.elsewhere(loaded);
-        }
+        lost = match counted {
+            Some(counted) => lost.plus(&so_far.minus(&counted)),
+            None if account.scope == Scope::Recording => {
+                unknown = account.elsewhere(loaded);
+                // That has what those before it lost.
+                lost.at_least(&so_far)
+            }
+            None => lost.plus(&account.own),
+        };
         before = Some((header.file_number, Some(so_far)));
     }
-    let recording = Counts::of(last);
-    let lost = lost.at_most(&recording);
-    let missing = recording.minus(&Counts { stored, ..lost }).missing_in_words();
+    let here = Counts { stored, ..lost };
+    let missing = Counts::of(last).minus(&here).missing_in_words();
     let missing = missing.map(|missing| format!("in what is not here of its recording, {missing}"));
     // What is overwritten in the last of them may be here by one of the others.
     let others = list.iter().rev().skip(1).fold(0_u64, |sum, it| sum.saturating_add(it.events));
-    let all = Vitals {
-        lost: lost.lost,
-        lost_slots: lost.lost_slots,
-        skipped: lost.skipped,
-        overwritten: last.overwritten.saturating_sub(others),
-        ..*last
+    let files = list.iter().map(|loaded| loaded.trace.header());
+    let is_whole =
+        files.zip(0..).all(|(file, at)| file.mode == Mode::Full && file.file_number == at);
+    let (texts_cut, cut_somewhere) = match is_whole {
+        true => (last.texts_cut, None),
+        false => (0, texts_cut_somewhere(last.texts_cut)),
     };
-    (all, unknown.or(missing))
+    let overwritten = last.overwritten.saturating_sub(others);
+    let all = Vitals { overwritten, texts_cut, ..here.among(*last) };
+    (all, in_one([unknown.or(missing), cut_somewhere]))
 }
 
 /// Files of a rotation have events of their own; a flight recorder's dumps are copies of chunks.
 fn refuse_common_events(list: &[&Loaded]) -> Result<()> {
+    let chunks: Vec<HashSet<u64>> = list.iter().map(|loaded| sequences(loaded)).collect();
     for (at, later) in list.iter().enumerate() {
-        for earlier in &list[..at] {
+        for (earlier, known) in list[..at].iter().zip(&chunks) {
             let (a, b) = (earlier.trace.header(), later.trace.header());
             let has_common = match (a.mode, b.mode) {
                 (Mode::Full, Mode::Full) => a.file_number == b.file_number,
-                _ => {
-                    let known = sequences(earlier);
-                    sequences(later).iter().any(|sequence| known.contains(sequence))
-                }
+                _ => !known.is_disjoint(&chunks[at]),
             };
             if has_common {
                 let other = earlier.path.display().to_string();

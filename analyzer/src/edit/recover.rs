@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    load::{Loaded, Traces},
+    load::{Account, Loaded, Scope, Traces},
     output::{count, number_of, shown},
     progress::Progress,
     report::about,
@@ -86,8 +86,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     for message in &found.list[said_so_far..] {
         eprintln!("analyze: {}: {message}", shown(&path));
     }
-    let before = loaded.account().map_or(0, |account| account.own.total_lost());
-    args.target.say(&found.sentence(kept, open, before));
+    args.target.say(&found.sentence(kept, open, loaded.account()));
     Ok(())
 }
 
@@ -178,7 +177,7 @@ impl Found {
     }
 
     /// What became of it, and that this is not all that was lost if it lost events when recorded.
-    fn sentence(&self, kept: Tally, open: u64, before: u64) -> String {
+    fn sentence(&self, kept: Tally, open: u64, account: Option<Account>) -> String {
         let mut said = format!("{} recovered", kept.in_words());
         if self.partly > 0 {
             said.push_str(&format!(", {} of them in part", count(self.partly)));
@@ -193,8 +192,12 @@ impl Found {
             (false, false) => said.push_str(&format!("; {} lost", lost.in_short())),
             (false, true) => said.push_str(&format!("; at least {} lost", lost.in_short())),
         }
-        if before > 0 {
-            said.push_str(&format!(", beside {} when it was recorded", count(before)));
+        if let Some(Account { own, scope, .. }) = account
+            && own.total_lost() > 0
+        {
+            let of = if scope == Scope::Recording { " in the whole recording" } else { "" };
+            let lost = count(own.total_lost());
+            said.push_str(&format!(", beside {lost}{of} when it was recorded"));
         }
         if self.readings_lost.is_none() {
             said.push_str(", some of which may be readings of the recorder");

@@ -4,7 +4,9 @@
 //! account of the file where it is all there is of the recording so far. A later file of a
 //! rotation has in its table of losses (SPEC 8.3.3) what was lost in its own time, and so have
 //! the chunks that a flight recorder kept: the rest was lost before. Where damage may have cost
-//! entries of that table, all that is known is the recording's account.
+//! entries of that table, or some could not be written, all that is known is the recording's
+//! account. Vitals may be older than the table, which is written first: it is the table that is
+//! believed.
 
 use ringscope_format::{Loss, LostCause, Mode, RecordingState, SkipCause, Vitals};
 
@@ -52,17 +54,17 @@ pub struct Account {
 impl Counts {
     /// Events lost, for whatever cause.
     pub fn total_lost(&self) -> u64 {
-        sum(&self.lost)
+        self.among(Vitals::default()).total_lost()
     }
 
     /// Events skipped on request, for whatever cause.
     pub fn total_skipped(&self) -> u64 {
-        sum(&self.skipped)
+        self.among(Vitals::default()).total_skipped()
     }
 
     /// Events that the program produced: stored, lost and skipped.
     pub fn produced(&self) -> u64 {
-        self.stored.saturating_add(self.total_lost()).saturating_add(self.total_skipped())
+        self.among(Vitals::default()).produced()
     }
 
     /// How many of a hundred events were lost.
@@ -75,11 +77,17 @@ impl Counts {
         Self { stored, lost, lost_slots, skipped }
     }
 
+    /// Vitals with these counts.
+    pub(crate) fn among(&self, vitals: Vitals) -> Vitals {
+        let Self { stored, lost, lost_slots, skipped } = *self;
+        Vitals { stored, lost, lost_slots, skipped, ..vitals }
+    }
+
     /// By the table of losses, without what the recorder lost of its own readings: vitals do not
     /// count those.
     fn in_table(loaded: &Loaded) -> Self {
         let mut counts = Self::default();
-        for loss in loaded.losses().filter(|loss| !loaded.is_recorder(loss.track)) {
+        for loss in loaded.losses().iter().filter(|loss| !loaded.is_recorder(loss.track)) {
             let cause = usize::from(loss.cause);
             let add = |to: Option<&mut u64>, more: u64| {
                 to.into_iter().for_each(|it| *it = it.saturating_add(more));
@@ -106,9 +114,9 @@ impl Counts {
         self.with(less, u64::saturating_sub)
     }
 
-    /// Of each the smaller.
-    pub(crate) fn at_most(&self, most: &Self) -> Self {
-        self.with(most, u64::min)
+    /// Of each the larger.
+    pub(crate) fn at_least(&self, least: &Self) -> Self {
+        self.with(least, u64::max)
     }
 
     fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
@@ -146,10 +154,6 @@ impl Counts {
     }
 }
 
-fn sum(counts: &[u64; 8]) -> u64 {
-    counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
-}
-
 fn by_cause(counts: &[u64; 8], describe: fn(u8) -> Option<&'static str>) -> String {
     let known = (1..8_u8).filter_map(|byte| {
         let events = counts[usize::from(byte)];
@@ -175,24 +179,15 @@ impl Account {
         if !has_its_losses(loaded, vitals) {
             return Self { scope: Scope::Recording, own: recording, before: Counts::default() };
         }
-        let mut own = Counts {
-            stored: in_file(),
-            ..Counts::in_table(loaded).at_most(&Counts { stored: 0, ..recording })
-        };
-        let is_last =
-            [RecordingState::Finished, RecordingState::FatalSignal].contains(&vitals.state);
-        if header.mode == Mode::Full && is_last {
-            // Nobody could write down what was lost at last because nothing could be written.
-            let file = LostCause::File as usize;
-            own.lost[file] = recording.lost[file];
-            own.lost_slots[file] = recording.lost_slots[file];
-        }
+        let own = Counts { stored: in_file(), ..Counts::in_table(loaded) };
         Self { scope: Scope::Part, own, before: recording.minus(&own) }
     }
 
     /// What was lost and skipped of the recording and not of this file, or that nobody knows.
     pub(crate) fn elsewhere(&self, loaded: &Loaded) -> Option<String> {
         let of_source = || {
+            // Whoever records may give any text to any key.
+            loaded.edits().next()?;
             // Keys of merged traces have the name of a file before them.
             let said = loaded.trace.metadata().iter().filter_map(|(key, value)| {
                 match key.strip_suffix(SOURCE_ACCOUNT)? {
@@ -224,21 +219,30 @@ impl Account {
 
 impl Loaded {
     /// What was lost in the time of the file. What a flight recorder kept may have entries of
-    /// before its first event, in chunks without any.
-    pub(crate) fn losses(&self) -> impl Iterator<Item = &Loss> {
+    /// before its first event, in chunks without any: no dump leaves such a chunk out, however old.
+    /// Chunks tell, and not ticks: a span may have begun long before all else that is kept.
+    pub(crate) fn losses(&self) -> &[Loss] {
         let is_flight = matches!(self.trace.header().mode, Mode::KeepLast | Mode::Dump);
         let has_rest = is_flight && self.trace.vitals().is_some_and(|it| is_part(self, it));
-        let is_before =
-            move |loss: &Loss| has_rest && (1..self.first_tick).contains(&loss.not_after);
-        self.trace.losses().iter().filter(move |loss| !is_before(loss))
+        let first = self.trace.chunks().iter().find(|chunk| chunk.events > 0);
+        self.trace.losses_since(first.filter(|_| has_rest).map_or(0, |chunk| chunk.sequence))
     }
 
-    /// Its vitals, which count as lost and skipped what was in the time of the file.
+    /// Its vitals, which count as lost and skipped what was in the time of the file; and no texts
+    /// that stayed cut unless the file is all there is of the recording.
     pub(crate) fn own_vitals(&self) -> Vitals {
         let vitals = self.trace.vitals().copied().unwrap_or_default();
-        let own = self.account().map(|account| account.own).unwrap_or_default();
-        Vitals { lost: own.lost, lost_slots: own.lost_slots, skipped: own.skipped, ..vitals }
+        let Some(Account { own, scope, .. }) = self.account() else { return vitals };
+        let texts_cut = if scope == Scope::All { vitals.texts_cut } else { 0 };
+        Vitals { texts_cut, ..own.among(vitals) }
     }
+}
+
+/// That texts stayed cut of which nobody knows in which file of a recording.
+pub(crate) fn texts_cut_somewhere(texts_cut: u64) -> Option<String> {
+    let said =
+        || format!("{} long texts of errors were cut in the whole recording", count(texts_cut));
+    (texts_cut > 0).then(said)
 }
 
 /// Whether the recording has had more than this file.
@@ -253,11 +257,15 @@ fn is_part(loaded: &Loaded, vitals: &Vitals) -> bool {
 
 /// Whether the table of losses has all that was lost in the time of the file.
 fn has_its_losses(loaded: &Loaded, vitals: &Vitals) -> bool {
+    let counts_untold = loaded.trace.counts_untold();
     let is_written = match vitals.state {
-        RecordingState::Finished | RecordingState::Continued | RecordingState::FatalSignal => true,
-        // A tick that finds no room for its records may have found none for its losses.
-        RecordingState::Recording => vitals.waiting == 0,
+        RecordingState::Continued => true,
+        // What could not be written down at last was lost because nothing could be written.
+        RecordingState::Finished | RecordingState::FatalSignal => {
+            counts_untold || vitals.lost[LostCause::File as usize] == 0
+        }
+        RecordingState::Recording => counts_untold,
         RecordingState::GivenUp | RecordingState::Unknown(_) => false,
     };
-    is_written && loaded.trace.damage().is_empty()
+    is_written && vitals.untold == 0 && loaded.trace.damage().is_empty()
 }

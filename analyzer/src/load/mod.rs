@@ -10,6 +10,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{File, TryLockError},
     io::{self, Read},
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Mutex, OnceLock, PoisonError},
 };
@@ -19,10 +20,15 @@ use ringscope_format::{
     TrackKind, looks_like_a_trace,
 };
 
-pub(crate) use account::SOURCE_ACCOUNT;
 pub use account::{Account, Counts, Scope};
+pub(crate) use account::{SOURCE_ACCOUNT, texts_cut_somewhere};
 
-use crate::{Error, Result, budget::Budget, import, scan::CHUNKS_IN_A_PIECE};
+use crate::{
+    Error, Result,
+    budget::Budget,
+    import,
+    scan::{CHUNKS_IN_A_PIECE, glance},
+};
 
 /// Where the bytes of a trace are.
 #[derive(Debug)]
@@ -274,7 +280,14 @@ impl Loaded {
         });
         match counted {
             Some(vitals) => vitals.own.min(self.events),
-            None => self.trace.chunks().iter().map(|chunk| self.readings_in(chunk)).sum(),
+            None if !self.tracks.values().any(|track| track.is_recorder) => 0,
+            None => {
+                let take = |sum: &mut u64, batch: &Batch| {
+                    *sum += self.readings_of(batch);
+                    ControlFlow::Continue(())
+                };
+                glance(self, Columns::TRACK, || 0, take).iter().sum()
+            }
         }
     }
 
@@ -283,7 +296,10 @@ impl Loaded {
         if !self.tracks.values().any(|track| track.is_recorder) {
             return 0;
         }
-        let batch = self.trace.decode(chunk, Columns::TRACK).unwrap_or_default();
+        self.readings_of(&self.trace.decode(chunk, Columns::TRACK).unwrap_or_default())
+    }
+
+    fn readings_of(&self, batch: &Batch) -> u64 {
         batch.track.iter().filter(|&&track| self.is_recorder(track)).count() as u64
     }
 
@@ -293,19 +309,18 @@ impl Loaded {
     }
 
     fn count_tracks_in_use(&self) -> usize {
-        let mut found: HashSet<u32> = self.losses().map(|loss| loss.track).collect();
+        let mut found: HashSet<u32> = self.losses().iter().map(|loss| loss.track).collect();
         found.remove(&0);
-        let mut batch = Batch::default();
-        for chunk in self.trace.chunks().iter().filter(|chunk| chunk.events > 0) {
+        let has_all = |found: &HashSet<u32>| self.tracks.keys().all(|it| found.contains(it));
+        let take = |found: &mut HashSet<u32>, batch: &Batch| {
+            let runs = batch.track.chunk_by(|a, b| a == b);
+            found.extend(runs.filter_map(|run| run.first()));
             // As a rule the first chunks have them all.
-            if self.tracks.keys().all(|track| found.contains(track)) {
-                break;
-            }
-            // A chunk that cannot be decoded is reported by whoever needs it.
-            if self.trace.decode_into(chunk, Columns::TRACK, &mut batch).is_ok() {
-                let runs = batch.track.chunk_by(|a, b| a == b);
-                found.extend(runs.filter_map(|run| run.first()));
-            }
+            if has_all(found) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        if !has_all(&found) {
+            let by_worker = glance(self, Columns::TRACK, || found.clone(), take);
+            found.extend(by_worker.into_iter().flatten());
         }
         found.len()
     }

@@ -34,8 +34,8 @@ pub(crate) fn clock_error(loaded: &Loaded) -> String {
 /// Of a merged trace: by how much at most events that the sources share were apart when these
 /// had been aligned by them; `None` if they were not.
 fn between_sources(loaded: &Loaded) -> Option<Option<f64>> {
+    let is_merged = loaded.edits().any(|edit| edit == "merge");
     let metadata = loaded.trace.metadata();
-    let is_merged = metadata.get("edit").is_some_and(|it| it.split(", ").any(|it| it == "merge"));
     let residuals = metadata.iter().filter(|(key, _)| key.ends_with("/merge.residual_ns"));
     let residuals = residuals.filter_map(|(_, value)| value.parse().ok());
     is_merged.then(|| residuals.reduce(f64::max))
@@ -63,13 +63,14 @@ pub(super) fn warn(context: &Context) {
                 own.causes(),
             );
         }
-        if let Some(vitals) = loaded.trace.vitals()
+        if let Some((vitals, account)) = loaded.trace.vitals().zip(account)
             && vitals.texts_cut > 0
         {
             eprintln!(
-                "analyze: {path}: {} of {} long texts of errors were cut: too many at once, or too much of one error",
+                "analyze: {path}: {} of {} long texts of errors{} were cut: too many at once, or too much of one error",
                 count(vitals.texts_cut),
                 count(vitals.texts_cut.saturating_add(vitals.long_texts)),
+                texts_of(account.scope),
             );
         }
         if let Some(Account { own, scope, .. }) = account
@@ -90,11 +91,14 @@ pub(super) fn warn(context: &Context) {
     }
 }
 
-/// The account of a trace whose recording lost or skipped anything: that of a part takes a look at
-/// its chunks.
+/// The account of a trace whose recording lost, skipped or cut anything: that of a part takes a
+/// look at its chunks.
 fn missing(loaded: &Loaded) -> Option<Account> {
     let vitals = loaded.trace.vitals()?;
-    (vitals.total_lost() > 0 || vitals.total_skipped() > 0).then(|| loaded.account()).flatten()
+    let counted = [vitals.total_lost(), vitals.total_skipped(), vitals.texts_cut];
+    // Vitals may be older than what was written before them.
+    let is_any = counted != [0; 3] || !loaded.losses().is_empty();
+    is_any.then(|| loaded.account()).flatten()
 }
 
 /// What is said after a number of events that is not this file's.
@@ -338,6 +342,7 @@ fn one_loss_json(loaded: &Loaded, unreadable: u64) -> Value {
     let rest = json!({
         "overwritten": vitals.overwritten,
         "texts_cut": vitals.texts_cut,
+        "texts_cut_of": if account.scope == Scope::All { "file" } else { "recording" },
         "unreadable": events_missing(loaded, unreadable),
         "exact": is_exact(loaded),
         "of": if account.scope == Scope::Recording { "recording" } else { "file" },
@@ -388,7 +393,7 @@ pub(crate) fn is_exact(loaded: &Loaded) -> bool {
 pub(super) fn events_missing(loaded: &Loaded, unreadable: u64) -> Option<u64> {
     match (loaded.trace.events_missing(), unreadable) {
         (None, 0) => None,
-        (missing, unreadable) => Some(missing.unwrap_or(0) + unreadable),
+        (missing, unreadable) => Some(missing.unwrap_or(0).saturating_add(unreadable)),
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
         let vitals = loaded.trace.vitals();
         lines.push(format!("  {:<10} {}", "state", about::state(loaded)));
         lines.push(format!("  {:<10} {} readable", "events", count(readable)));
-        if let (Some(vitals), Some(account)) = (vitals, loaded.account()) {
+        if let Some((vitals, account)) = vitals.zip(loaded.account()) {
             let exact =
                 if vitals.state == RecordingState::Recording { ", so far as is known" } else { "" };
             let of = about::of_the_recording(account.scope);
@@ -74,9 +74,10 @@ pub(crate) fn run(args: Args) -> Result<(Common, Document, Exit)> {
                     format!("  {:<10} {}{of}{exact}: {causes}", "lost", count(lost))
                 }
             });
-        }
-        if let Some(vitals) = vitals.filter(|vitals| about::has_long_texts(vitals)) {
-            lines.push(format!("  {:<10} {}", "long texts", about::long_texts(vitals)));
+            if about::has_long_texts(vitals) {
+                let of = about::texts_of(account.scope);
+                lines.push(format!("  {:<10} {}{of}", "long texts", about::long_texts(vitals)));
+            }
         }
         let clock = loaded.trace.clock();
         lines.push(format!(

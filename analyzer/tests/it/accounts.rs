@@ -4,8 +4,8 @@ use std::{fs, path::Path, time::Duration};
 
 use ringscope::{Recorder, event, span};
 use ringscope_format::{
-    FileHeader, Loss, LostCause, Mode, RecordingState, Trace, TraceWriter, VITALS_LENGTH,
-    VITALS_OFFSET, Vitals, write_twin,
+    FileHeader, Loss, LostCause, Mode, RecordingState, Trace, TraceWriter, TrackKind,
+    VITALS_LENGTH, VITALS_OFFSET, Vitals, write_twin,
 };
 use serde_json::json;
 use tempfile::tempdir;
@@ -99,6 +99,7 @@ fn a_later_file_of_a_rotation_is_reported_by_what_it_lost_itself() {
     for (key, value) in [
         ("overwritten", json!(0)),
         ("texts_cut", json!(0)),
+        ("texts_cut_of", json!("recording")),
         ("unreadable", json!(null)),
         ("exact", json!(true)),
         ("of", json!("file")),
@@ -190,6 +191,8 @@ fn a_dump_of_a_calm_time_says_apart_what_was_lost_before() {
     .unwrap();
     let dump = recorder.dump().unwrap();
     recorder.finish().unwrap();
+    let missing = Trace::open(fs::read(&dump).unwrap()).unwrap().events_missing();
+    assert_eq!(missing, Some(0), "what it does not go back to counts as overwritten");
     let dump = dump.file_name().unwrap().to_str().unwrap();
     let report = analyze(dir.path(), &["report", dump, "--section", "header"]);
     assert!(report.stdout.contains("\n  nothing lost"), "{}", report.stdout);
@@ -229,8 +232,8 @@ fn a_flight_recorder_that_has_gone_round_counts_what_it_still_has_while_it_recor
         for n in 0..900_000_u64 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(n | 1);
             event!("noise", state = state);
-            // The drain has no time at first.
-            if n % 1_000 == 0 && n > 100_000 {
+            // The drain has no time at first, and none in the end.
+            if n % 1_000 == 0 && (100_000..800_000).contains(&n) {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -247,8 +250,17 @@ fn a_flight_recorder_that_has_gone_round_counts_what_it_still_has_while_it_recor
         let loss = &json["loss"];
         assert_eq!(loss["of"], "file", "{loss}");
         let count = |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap();
-        let vitals = Trace::open(fs::read(dir.path().join(file)).unwrap()).unwrap();
-        let vitals = vitals.vitals().unwrap();
+        let trace = Trace::open(fs::read(dir.path().join(file)).unwrap()).unwrap();
+        let vitals = trace.vitals().unwrap();
+        let first = trace.chunks().iter().find(|chunk| chunk.events > 0).unwrap();
+        let kept = trace.losses_since(first.sequence).iter();
+        let is_program = |track: u32| {
+            trace.tracks().iter().all(|it| it.id != track || it.kind != TrackKind::Recorder)
+        };
+        let kept = kept.filter(|loss| loss.class == Loss::LOST && is_program(loss.track));
+        let own: u64 = kept.map(|loss| loss.events).sum();
+        assert!(own > 0, "{loss}");
+        assert_eq!(count(loss, "lost"), own, "{loss}");
         let before = &loss["before"];
         assert!(count(before, "lost") > 0, "{loss}");
         assert_eq!(count(loss, "lost") + count(before, "lost"), vitals.total_lost(), "{loss}");

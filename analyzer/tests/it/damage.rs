@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringscope_format::{Place, Trace};
+use ringscope_format::{Place, Trace, VITALS_LENGTH, VITALS_OFFSET, Vitals, write_twin};
 use tempfile::tempdir;
 
 use crate::{
@@ -68,4 +68,44 @@ fn figures_of_a_whole_trace_say_that_they_are_exact() {
     making::tokens(&dir.path().join("run.trace"));
     let json = analyze(dir.path(), &["spans", "run.trace", "--format", "json"]).json();
     assert_eq!(json["exact"], true);
+}
+
+#[test]
+fn counts_that_no_number_holds_together_end_no_command() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("run.trace");
+    with_a_damaged_column(&path);
+    let whole = std::fs::read(&path).unwrap();
+    let known = *Trace::open(whole.clone()).unwrap().vitals().unwrap();
+    let all = [u64::MAX; 8];
+    let rest = Vitals { lost: all, lost_slots: all, skipped: all, ..known };
+    for vitals in [
+        Vitals { stored: u64::MAX, ..known },
+        Vitals { stored: u64::MAX, ..rest },
+        Vitals { own: u64::MAX, overwritten: u64::MAX, texts_cut: u64::MAX, ..rest },
+        Vitals { overwritten: u64::MAX, waiting: u64::MAX, untold: u64::MAX, ..rest },
+    ] {
+        let mut bytes = whole.clone();
+        let block = &mut bytes[VITALS_OFFSET..VITALS_OFFSET + VITALS_LENGTH];
+        write_twin(block, 2, &vitals.to_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        std::fs::write(dir.path().join("other.trace"), &bytes).unwrap();
+        for arguments in [
+            &["report", "run.trace"][..],
+            &["info", "run.trace"],
+            &["check", "run.trace"],
+            &["threads", "run.trace", "--format", "json"],
+            &["summary", "run.trace"],
+            &["diff", "run.trace", "other.trace"],
+            &["recover", "run.trace", "-o", "recovered.trace"],
+            &["cut", "run.trace", "-o", "cut.trace"],
+            &["merge", "run.trace", "other.trace", "-o", "merged.trace"],
+            &["report", "merged.trace"],
+        ] {
+            let run = analyze(dir.path(), arguments);
+            assert!(!run.stderr.contains("panicked"), "{arguments:?}: {}", run.stderr);
+            let codes = if arguments[0] == "diff" { [0, 1, 3] } else { [0, 1, 1] };
+            assert!(codes.contains(&run.code), "{arguments:?}: {} {}", run.code, run.stderr);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What `analyze` promises, driven through the real binary.
 
 mod accounts;
+mod accounts_of_parts;
 mod analyze;
 mod bad_input;
 mod damage;
