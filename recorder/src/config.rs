@@ -47,9 +47,19 @@ pub(crate) struct Config {
     pub(crate) busy_tick: Duration,
     pub(crate) idle_tick: Duration,
     pub(crate) level: Option<Level>,
+    /// What there is without it: what the environment or the file said when the recording was started.
+    #[cfg(not(feature = "off"))]
+    pub(crate) usual_level: Level,
     pub(crate) gpu_latency: bool,
     #[cfg_attr(not(feature = "exporters"), allow(dead_code))]
     pub(crate) output: Output,
+}
+
+impl Config {
+    #[cfg(not(feature = "off"))]
+    pub(crate) fn level(&self) -> Level {
+        self.level.unwrap_or(self.usual_level)
+    }
 }
 
 /// What is exported as it happens.
@@ -118,6 +128,8 @@ impl Default for Builder {
                 busy_tick: Duration::from_micros(200),
                 idle_tick: Duration::from_millis(100),
                 level: None,
+                #[cfg(not(feature = "off"))]
+                usual_level: Level::Trace,
                 gpu_latency: true,
                 output: Output::default(),
             },
@@ -279,9 +291,11 @@ impl Builder {
         self
     }
 
-    /// How much of what `tracing` tells is recorded, by a layer or a subscriber without a filter that
-    /// is made while the recording runs. [`Level::Off`] is about everything: the recorder that
-    /// [`start`](Self::start) returns then records nothing and writes no file. Default: everything.
+    /// How much of what `tracing` tells is recorded, by a layer or a subscriber without a filter,
+    /// whether it is made before the recording is started or after. [`Level::Off`] is about everything:
+    /// the recorder that [`start`](Self::start) returns then records nothing and writes no file.
+    /// Default: what `RINGSCOPE_LEVEL` or else `ringscope.toml` says, of `tracing` alone unless the
+    /// builder [begins with them](Self::from_env); everything if neither does.
     pub fn level(mut self, level: Level) -> Self {
         self.config.level = Some(level);
         self
@@ -303,8 +317,8 @@ impl Builder {
         self
     }
 
-    /// Writes one line of JSON an event to this file, in place of earlier ones; one that holds
-    /// anything else is kept, and nothing written. See
+    /// Writes one line of JSON an event to this file, in place of earlier ones; one that begins
+    /// otherwise than these, with `{"at":"`, is kept, and nothing written. See
     /// [`JsonlExporter`](crate::handlers::JsonlExporter). Default: no.
     #[cfg(feature = "exporters")]
     pub fn jsonl(mut self, path: impl Into<PathBuf>) -> Self {

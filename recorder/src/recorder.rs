@@ -11,6 +11,8 @@ use ringscope_format::{FileHeader, Layout, Mode, RecordingState, Vitals};
 
 #[cfg(feature = "exporters")]
 use crate::Problem;
+#[cfg(feature = "tracing")]
+use crate::tracing::level;
 use crate::{
     Builder, Error, Level, Rules, Summary,
     cold::{
@@ -21,7 +23,7 @@ use crate::{
     },
     config::Config,
     hot::{call_site, clock, metric, ring_pool},
-    last_words,
+    last_words, settings,
 };
 
 /// How long `flush` waits for a writer that is behind.
@@ -72,7 +74,7 @@ impl Recorder {
         Builder::default()
     }
 
-    pub(crate) fn start(config: Config) -> Result<Self, Error> {
+    pub(crate) fn start(mut config: Config) -> Result<Self, Error> {
         if config.level == Some(Level::Off) {
             // A recorder all the same: whoever switches it off must not have to change the program.
             let ticks_per_second = clock::nominal_hz(clock::counter());
@@ -81,6 +83,7 @@ impl Recorder {
         if call_site::is_forked() {
             return Err(Error::ForkedChild);
         }
+        config.usual_level = settings::level_from_env().unwrap_or(Level::Trace);
         let mut session = lock(&SESSION);
         if let Some(running) = session.as_ref() {
             return Err(Error::AlreadyRecording { path: running.shared.config.path.clone() });
@@ -114,6 +117,8 @@ impl Recorder {
             last_words::disarm();
             ring_pool::end();
         })?;
+        #[cfg(feature = "tracing")]
+        let has_changed = level::set(shared.config.level());
         call_site::switch_on(ticks_per_second, rules);
         shared.is_on.store(true, Ordering::Release);
         shared.wake_sealer(); // for its first readings
@@ -121,6 +126,10 @@ impl Recorder {
         // Dropping the recorder takes the lock, and so does whoever asks while a file of an
         // exporter is slow to open.
         drop(session);
+        #[cfg(feature = "tracing")]
+        if has_changed {
+            level::ask_again();
+        }
         let recorder = Self { shared };
         #[cfg(feature = "exporters")]
         recorder.attach_configured();
@@ -177,10 +186,11 @@ impl Recorder {
         &self.shared.config.path
     }
 
-    /// How much of what `tracing` tells is to be recorded, as the builder, the environment or
-    /// `ringscope.toml` says: what a subscriber and a layer begin with that are made while it runs.
+    /// How much of what `tracing` tells is to be recorded, as the builder says; if it does not, the
+    /// environment or else `ringscope.toml` when the recording was started; everything if nobody does.
+    /// A layer, and a subscriber without a filter, go by it as long as the recording runs.
     pub fn level(&self) -> Level {
-        self.shared.config.level.unwrap_or(Level::Trace)
+        self.shared.config.level()
     }
 
     /// Whether nothing is behind it; another recorder may be running.
@@ -331,7 +341,16 @@ fn finish_if(is_it: impl FnOnce(&Arc<Shared>) -> bool) -> Option<Result<Summary,
         return None;
     }
     let mut session = lock(&SESSION);
-    session.take_if(|running| is_it(&running.shared)).map(finish)
+    let ended = session.take_if(|running| is_it(&running.shared))?;
+    #[cfg(feature = "tracing")]
+    let usual = ended.shared.config.usual_level;
+    let result = finish(ended);
+    #[cfg(feature = "tracing")]
+    if level::set(usual) {
+        drop(session);
+        level::ask_again();
+    }
+    Some(result)
 }
 
 fn finish(session: Session) -> Result<Summary, Error> {
@@ -379,7 +398,12 @@ fn flush(shared: &Shared, at_most: Duration) -> bool {
     shared.wake_drain();
     let is_gone = || shared.drain_is_gone.load(Ordering::Acquire);
     let begun = Instant::now();
-    let has_no_room = || rendezvous.is_refused(ticket) && begun.elapsed() > ROOM_AT_MOST;
+    // There may be room again by now, and so many slots to be written that it takes a while.
+    let has_no_room = || {
+        rendezvous.is_refused(ticket)
+            && shared.cannot_write.load(Ordering::Acquire)
+            && begun.elapsed() > ROOM_AT_MOST
+    };
     last_words::wait_for(|| rendezvous.is_done(ticket) || has_no_room() || is_gone(), at_most)
         && rendezvous.is_done(ticket)
 }
@@ -407,13 +431,6 @@ fn dump(shared: &Shared, reason: DumpReason, at_most: Duration) -> Result<PathBu
         mpsc::RecvTimeoutError::Disconnected => Error::GaveUp { path: path.clone() },
     })?;
     answered.map_err(Error::io(path, "dump"))
-}
-
-/// [`Recorder::level`] of the running recording.
-#[cfg(feature = "tracing")]
-pub(crate) fn running_level() -> Option<Level> {
-    // What is about to begin or to end does not run; nor is a forked child to wait for it.
-    running().map(|shared| shared.config.level.unwrap_or(Level::Trace))
 }
 
 /// The running recording, unless the calling thread might be the one holding the lock.

@@ -62,6 +62,14 @@ pub(super) fn read(settings: &mut Settings, warn: &mut dyn FnMut(String)) {
     unknown(env::vars_os().map(|it| it.0)).into_iter().for_each(warn);
 }
 
+/// One setting alone, by the file's name for it.
+#[cfg(any(feature = "tracing", not(feature = "off")))]
+pub(super) fn read_only(key: &str, settings: &mut Settings, warn: &mut dyn FnMut(String)) {
+    for &(name, _) in THEIRS.iter().chain(&OURS).filter(|it| it.1 == key) {
+        take(&|name| env::var_os(name), name, key, settings, warn);
+    }
+}
+
 /// Whether the operating system's clock is asked for: decided once, by whoever asks first, who
 /// warns of what is not understood.
 pub(crate) fn wants_os_clock() -> bool {
@@ -110,26 +118,35 @@ fn read_from(
     settings: &mut Settings,
     warn: &mut dyn FnMut(String),
 ) {
-    let mut take = |variables: &[(&str, &str)], settings: &mut Settings| {
-        for &(name, key) in variables {
-            // A variable that is set to nothing is how shells leave one out.
-            let Some(value) = variable(name).filter(|value| !value.is_empty()) else { continue };
-            match (value.to_str(), key) {
-                (Some(text), _) => settings.set(key, text, Origin(&name), warn),
-                // Paths need not be text.
-                (None, "trace") => settings.trace = Some(value.into()),
-                (None, "jsonl") => settings.jsonl = Some(value.into()),
-                (None, _) => warn(format!("{name}: is not UTF-8; it is left as it was")),
-            }
-        }
-    };
-    take(&THEIRS, settings);
+    for (name, key) in THEIRS {
+        take(variable, name, key, settings, warn);
+    }
     // Between the two: it switches their rows off, and not those that we are asked for.
     let enabled = variable(LOG_ENABLED).filter(|value| !value.is_empty());
     let enabled = enabled.map(|value| log_enabled(&value, settings));
-    take(&OURS, settings);
+    for (name, key) in OURS {
+        take(variable, name, key, settings, warn);
+    }
     if let Some(Err(why)) = enabled {
         warn(format!("{LOG_ENABLED}: {why}; it is left as it was"));
+    }
+}
+
+fn take(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    name: &str,
+    key: &str,
+    settings: &mut Settings,
+    warn: &mut dyn FnMut(String),
+) {
+    // A variable that is set to nothing is how shells leave one out.
+    let Some(value) = variable(name).filter(|value| !value.is_empty()) else { return };
+    match (value.to_str(), key) {
+        (Some(text), _) => settings.set(key, text, Origin(&name), warn),
+        // Paths need not be text.
+        (None, "trace") => settings.trace = Some(value.into()),
+        (None, "jsonl") => settings.jsonl = Some(value.into()),
+        (None, _) => warn(format!("{name}: is not UTF-8; it is left as it was")),
     }
 }
 

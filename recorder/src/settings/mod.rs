@@ -10,7 +10,13 @@ mod environment;
 mod file;
 mod values;
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use crate::{Action, Builder, Recorder, Rules};
 
@@ -21,6 +27,9 @@ pub(crate) use values::Mode;
 
 /// Bytes that a flight recorder keeps if nothing else is said.
 const USUAL_CAP: u64 = 64 << 20;
+
+/// What the file calls the level.
+const LEVEL: &str = "level";
 
 /// What was set from outside. Everything is optional.
 #[derive(Clone, Debug, Default)]
@@ -44,11 +53,11 @@ pub(crate) struct Origin<'a>(pub(crate) &'a dyn fmt::Display);
 
 impl Settings {
     /// The environment, and what the file adds to it.
-    fn read(warn: &mut dyn FnMut(String)) -> Self {
+    fn read() -> Self {
         let mut settings = Settings::default();
         #[cfg(feature = "config")]
-        file::read(&mut settings, warn);
-        environment::read(&mut settings, warn);
+        file::read(&mut settings, None, &mut warn_once);
+        environment::read(&mut settings, &mut warn_once);
         settings
     }
 
@@ -67,7 +76,7 @@ impl Settings {
         let mut note = None;
         let taken = match key {
             "trace" => values::path(text).map(|path| self.trace = Some(path)),
-            "level" => values::level(text).map(|level| self.level = Some(level)),
+            LEVEL => values::level(text).map(|level| self.level = Some(level)),
             "filter" => values::rules(text).map(|rules| self.filter = Some(rules)),
             "sample" => values::sample(text, &mut note).map(|one_in| self.sample = Some(one_in)),
             "mode" => values::mode(text, USUAL_CAP, &mut note).map(|mode| self.mode = Some(mode)),
@@ -100,7 +109,7 @@ impl Settings {
     /// [`gpu_latency`](crate::gpu_latency) is what it is, though, whatever was set.
     fn are_about_a_recording(&self) -> Vec<&'static str> {
         let about = [
-            ("level", self.level.is_some()),
+            (LEVEL, self.level.is_some()),
             ("filter", self.filter.is_some()),
             ("sample", self.sample.is_some()),
             ("mode", self.mode.is_some()),
@@ -145,6 +154,16 @@ impl Settings {
     }
 }
 
+/// Says it, unless it has been said: the same setting is read by who starts a recording, and by
+/// who asks for the level.
+fn warn_once(what: String) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(what.clone());
+    if is_new {
+        warn(what);
+    }
+}
+
 /// Says on standard error what was not understood.
 pub(crate) fn warn(what: String) {
     use std::io::Write;
@@ -165,7 +184,7 @@ impl Builder {
     /// # Ok::<(), ringscope::Error>(())
     /// ```
     pub fn from_env() -> Builder {
-        let settings = Settings::read(&mut warn);
+        let settings = Settings::read();
         without_what_is_missing(&settings);
         settings.apply(Builder::default())
     }
@@ -185,7 +204,7 @@ impl Builder {
 /// be started, or is set without any of these, is a warning there and `None`; the program goes on.
 #[must_use = "a recording ends when its recorder is dropped; bind it: `let _recorder = ...`"]
 pub fn init_from_env() -> Option<Recorder> {
-    let settings = Settings::read(&mut warn);
+    let settings = Settings::read();
     if !settings.asks_to_record() {
         let said = settings.are_about_a_recording().join(", ");
         if !said.is_empty() && settings.level != Some(Level::Off) {
@@ -211,10 +230,14 @@ pub fn init_from_env() -> Option<Recorder> {
     }
 }
 
-/// The level that was set from outside. Whoever starts the recording warns of what is wrong.
-#[cfg(feature = "tracing")]
+/// The level that was set from outside, and nothing else: of the rest whoever reads it warns.
+#[cfg(any(feature = "tracing", not(feature = "off")))]
 pub(crate) fn level_from_env() -> Option<Level> {
-    Settings::read(&mut |_| {}).level
+    let mut settings = Settings::default();
+    #[cfg(feature = "config")]
+    file::read(&mut settings, Some(LEVEL), &mut warn_once);
+    environment::read_only(LEVEL, &mut settings, &mut warn_once);
+    settings.level
 }
 
 /// Warns of what this build cannot do.

@@ -7,14 +7,18 @@ use tracing_core::LevelFilter;
 use tracing_core::Metadata;
 use tracing_subscriber::filter::Targets;
 
+#[cfg(not(feature = "off"))]
+use super::level;
 use crate::{Level, settings};
 
 /// Which spans and events are recorded, as `tracing`'s `Targets` has it:
 /// `info,my_crate=trace,hyper=off`. Without a filter the level of the recording decides, see
-/// [`Subscriber::new`](super::Subscriber::new).
+/// [`Subscriber::new`](super::Subscriber::new), and so it does with one of which nothing is
+/// understood.
 ///
 /// A part that is not understood is left out and named by
-/// [`ignored`](Filter::ignored): a typo must not keep a program from running. That goes
+/// [`ignored`](Filter::ignored): a typo must not keep a program from running. It goes for what is
+/// a level but for one letter, such as `inof`, too: a target of that name is `inof=trace`. And that goes
 /// for the parts about spans and fields which only `EnvFilter` knows
 /// (`my_crate[request{id=7}]=debug`), too: compose
 /// [`MetricsLayer`](super::MetricsLayer) with an `EnvFilter` where those are needed.
@@ -26,19 +30,27 @@ use crate::{Level, settings};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Filter {
-    targets: Option<Targets>,
+    takes: Takes,
     ignored: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Takes {
+    All,
+    /// What the level lets through that applies when it is asked.
+    ByLevel,
+    Of(Box<Targets>),
 }
 
 impl Filter {
     /// Everything is recorded.
     pub fn all() -> Self {
-        Self { targets: None, ignored: Vec::new() }
+        Self { takes: Takes::All, ignored: Vec::new() }
     }
 
-    /// The level that `RINGSCOPE_LEVEL` or `ringscope.toml` asks for, whatever runs; everything
-    /// if neither does. While no recording runs, a [`Subscriber`](super::Subscriber) begins with it
-    /// anyway.
+    /// The level that `RINGSCOPE_LEVEL` or `ringscope.toml` asks for now, whatever runs later;
+    /// everything if neither does. While no recording runs, a [`Subscriber`](super::Subscriber)
+    /// goes by it anyway.
     ///
     /// ```
     /// let subscriber = ringscope::tracing::Subscriber::new();
@@ -49,10 +61,11 @@ impl Filter {
         settings::level_from_env().map_or_else(Self::all, Self::from)
     }
 
-    /// The level of the recording that runs; if none does, that of the environment.
+    /// The level of the recording that runs; while none does, that of the environment.
     #[cfg(not(feature = "off"))]
-    pub(super) fn usual() -> Self {
-        usual_level().map_or_else(Self::all, Self::from)
+    pub(super) fn by_level() -> Self {
+        level::prepare();
+        Self { takes: Takes::ByLevel, ignored: Vec::new() }
     }
 
     /// What was not understood, and what can be done about it; a sentence each.
@@ -62,16 +75,24 @@ impl Filter {
 
     #[cfg(not(feature = "off"))]
     pub(super) fn takes(&self, metadata: &Metadata<'_>) -> bool {
-        let takes = |it: &Targets| it.would_enable(metadata.target(), metadata.level());
-        self.targets.as_ref().is_none_or(takes)
+        match &self.takes {
+            Takes::All => true,
+            Takes::ByLevel => level::takes(metadata),
+            Takes::Of(targets) => targets.would_enable(metadata.target(), metadata.level()),
+        }
     }
 
     /// No span or event is recorded that says more than this.
     #[cfg(any(test, not(feature = "off")))]
     pub(super) fn max_level(&self) -> LevelFilter {
-        let Some(targets) = &self.targets else { return LevelFilter::TRACE };
-        let levels = targets.iter().map(|(_, level)| level).chain(targets.default_level());
-        levels.max().unwrap_or(LevelFilter::OFF)
+        match &self.takes {
+            Takes::All => LevelFilter::TRACE,
+            Takes::ByLevel => level_now(),
+            Takes::Of(targets) => {
+                let levels = targets.iter().map(|(_, level)| level).chain(targets.default_level());
+                levels.max().unwrap_or(LevelFilter::OFF)
+            }
+        }
     }
 
     fn parse(text: &str) -> Self {
@@ -82,6 +103,14 @@ impl Filter {
                 ignored.push(format!(
                     "`{part}`: parts about spans and fields are not understood; use \
                      MetricsLayer with an EnvFilter"
+                ));
+                continue;
+            }
+            // `Targets` would take it for a target, of which there is nothing.
+            if let Some(level) = LEVELS.into_iter().find(|level| is_nearly(part, level)) {
+                ignored.push(format!(
+                    "`{part}`: not a level, but almost `{level}`; if it is a target, write \
+                     `{part}=trace`"
                 ));
                 continue;
             }
@@ -101,15 +130,36 @@ impl Filter {
                 )),
             }
         }
-        // A filter of which nothing is understood filters nothing.
-        Self { targets: (known > 0).then_some(targets), ignored }
+        if known > 0 {
+            return Self { takes: Takes::Of(Box::new(targets)), ignored };
+        }
+        ignored.push(format!("all of `{text}`: the level of the recording decides, as without it"));
+        Self { takes: Takes::ByLevel, ignored }
     }
 }
 
-/// What a subscriber or a layer takes unless it is told more; none if nobody says.
-#[cfg(not(feature = "off"))]
-pub(super) fn usual_level() -> Option<Level> {
-    crate::recorder::running_level().or_else(settings::level_from_env)
+fn level_now() -> LevelFilter {
+    #[cfg(not(feature = "off"))]
+    return level::now();
+    #[cfg(feature = "off")]
+    LevelFilter::OFF
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Whether it is a word with one letter wrong, missing or too many, or two of them exchanged.
+fn is_nearly(part: &str, word: &str) -> bool {
+    let part = part.to_ascii_lowercase();
+    let (a, b) = (part.as_bytes(), word.as_bytes());
+    let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[same..], &b[same..]);
+    let same = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    match (&a[..a.len() - same], &b[..b.len() - same]) {
+        ([], []) => false,
+        ([] | [_], [] | [_]) => true,
+        ([a, b], [c, d]) => a == d && b == c,
+        _ => false,
+    }
 }
 
 /// The parts between commas, but for those within brackets.
@@ -169,16 +219,17 @@ impl FromStr for Filter {
 
 impl From<Targets> for Filter {
     fn from(targets: Targets) -> Self {
-        Self { targets: Some(targets), ignored: Vec::new() }
+        Self { takes: Takes::Of(Box::new(targets)), ignored: Vec::new() }
     }
 }
 
 /// What is in force, without what was ignored.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.targets {
-            Some(targets) => targets.fmt(f),
-            None => f.write_str("trace"),
+        match &self.takes {
+            Takes::All => f.write_str("trace"),
+            Takes::ByLevel => level_now().fmt(f),
+            Takes::Of(targets) => targets.fmt(f),
         }
     }
 }
@@ -190,7 +241,10 @@ mod tests {
     use super::*;
 
     fn takes(filter: &Filter, target: &str, level: Level) -> bool {
-        filter.targets.as_ref().is_none_or(|targets| targets.would_enable(target, &level))
+        match &filter.takes {
+            Takes::Of(targets) => targets.would_enable(target, &level),
+            Takes::All | Takes::ByLevel => level <= filter.max_level(),
+        }
     }
 
     #[test]
@@ -230,9 +284,36 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_which_nothing_is_understood_filters_nothing() {
-        for text in ["", " , ", "app[request]=trace", "a=b=c"] {
-            assert!(takes(&Filter::from(text), "any", Level::TRACE), "{text}");
+    fn what_is_a_level_but_for_a_letter_is_none_and_no_target_either() {
+        for (part, level) in [
+            ("inof", "info"),
+            ("Infor", "info"),
+            ("nfo", "info"),
+            ("debg", "debug"),
+            ("wanr", "warn"),
+            ("erorr", "error"),
+            ("traace", "trace"),
+            ("of", "off"),
+        ] {
+            let filter = Filter::from(format!("hyper=off,{part}"));
+            let almost = format!("`{part}`: not a level, but almost `{level}`; if it is a target");
+            assert!(filter.ignored()[0].starts_with(&almost), "{filter:?}");
+            assert_eq!(filter.to_string(), "hyper=off");
+        }
+        for taken in ["inof=trace", "INFO", "candle_nn", "tracing", "i", "", "arrow", "é"] {
+            let filter = Filter::from(format!("hyper=off,{taken}"));
+            assert_eq!(filter.ignored(), [""; 0], "{taken}");
+        }
+    }
+
+    #[test]
+    fn of_a_filter_of_which_nothing_is_understood_that_is_said_and_the_level_decides() {
+        for text in ["", " , ", "inof", "app[request]=trace", "a=b=c"] {
+            let filter = Filter::from(text);
+            assert!(matches!(filter.takes, Takes::ByLevel), "{text}");
+            let said = "the level of the recording decides, as without it";
+            let last = filter.ignored().last().map(String::as_str);
+            assert_eq!(last, Some(&*format!("all of `{text}`: {said}")));
         }
     }
 }

@@ -3,13 +3,12 @@
 use std::{fmt, marker::PhantomData};
 
 use tracing_core::{
-    Event, Interest, LevelFilter, Metadata, Subscriber,
+    Event, Interest, Metadata, Subscriber,
     span::{Attributes, Id, Record},
 };
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::{events, filter::usual_level, life, other_ids::OtherIds, sites, spans};
-use crate::Level;
+use super::{events, level, life, other_ids::OtherIds, sites, spans};
 
 /// Records the spans and events of `tracing` beside what other layers do with them.
 ///
@@ -27,30 +26,22 @@ use crate::Level;
 /// # let _ = subscriber;
 /// ```
 pub struct MetricsLayer<S> {
-    /// For itself alone: what is above it is not known to `ids`, and other layers have it.
-    // Not a `LevelFilter`: that has so many unused values that the compiler would put the layer
-    // before the registry, two instructions more for every enter and every exit.
-    level: Level,
+    /// Of those that it took: what was above the level is not there, and other layers have it.
     ids: OtherIds,
     subscriber: PhantomData<fn(S)>,
 }
 
 impl<S> MetricsLayer<S> {
-    /// A layer that takes what the recording that runs now is to have
-    /// ([`Recorder::level`](crate::Recorder::level)); if none does, what `RINGSCOPE_LEVEL` or
-    /// `ringscope.toml` asks for; everything if nobody says. It stays so, whatever is started later.
+    /// A layer that takes what the recording that runs is to have
+    /// ([`Recorder::level`](crate::Recorder::level)), whichever of them is started first; while none
+    /// runs, what `RINGSCOPE_LEVEL` or `ringscope.toml` asks for; everything if nobody says.
     ///
     /// Other layers get what this one leaves out.
     #[must_use]
     pub fn new() -> Self {
         life::prepare();
-        let level = usual_level().unwrap_or(Level::Trace);
-        Self { level, ids: OtherIds::new(), subscriber: PhantomData }
-    }
-
-    #[inline(always)]
-    fn takes(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= LevelFilter::from(self.level)
+        level::prepare();
+        Self { ids: OtherIds::new(), subscriber: PhantomData }
     }
 }
 
@@ -76,14 +67,14 @@ impl<S> fmt::Debug for MetricsLayer<S> {
 
 impl<S: Subscriber> Layer<S> for MetricsLayer<S> {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if self.takes(metadata) {
+        if level::takes(metadata) {
             sites::of(metadata);
         }
         Interest::always()
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
-        if !self.takes(attributes.metadata()) {
+        if !level::takes(attributes.metadata()) {
             return;
         }
         let find = |parent: &Id| self.ids.find(parent.into_u64()).unwrap_or(0);
@@ -107,7 +98,7 @@ impl<S: Subscriber> Layer<S> for MetricsLayer<S> {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if !self.takes(event.metadata()) {
+        if !level::takes(event.metadata()) {
             return;
         }
         events::record(event, event.parent().and_then(|parent| self.ids.find(parent.into_u64())));

@@ -2,8 +2,8 @@
 //!
 //! [`Subscriber`] is for programs that need nothing else, and costs least;
 //! [`MetricsLayer`] works beside other layers. Both record while a
-//! [`Recorder`](crate::Recorder) runs, in whatever order the two are started; what is above the level that
-//! [was set](Subscriber::new) they leave out.
+//! [`Recorder`](crate::Recorder) runs, in whatever order the two are started, and leave out what is above
+//! [its level](crate::Recorder::level), unless the subscriber has a [filter](Subscriber::with_filter).
 //!
 //! ```
 //! # let path = std::env::temp_dir().join(format!("ringscope-tracing-doc-{}.trace", std::process::id()));
@@ -59,10 +59,12 @@
 //!
 //! - A span that was created before the recorder was started, or in an earlier recording, has slices and no
 //!   life. Its fields come with its first slice, so these are formatted and kept also while nothing is recorded.
+//!   One that the level of that time left out is not there later either.
 //! - When a span is created is looked up only where it may matter: not at a call site whose
 //!   first 64 spans were told by their slices. If a later one lives longer after all, its
 //!   life begins with its first enter and has the field `from_first_enter`; from then on the creation
-//!   of all spans of that call site is looked up again.
+//!   of all spans of that call site is looked up again. Nobody knows then whether it is of an earlier
+//!   recording either: one that was not entered before this recording has such a life in it.
 //! - At most four million spans exist at once; what is created beyond that is counted as lost.
 //! - Numbers of spans begin again after four billion of them. So do `slices` and `busy` of a span that
 //!   is left four billion times, each time with one of `moves` too many.
@@ -86,6 +88,8 @@ mod events;
 mod filter;
 #[cfg(not(feature = "off"))]
 mod layer;
+#[cfg(not(feature = "off"))]
+pub(crate) mod level;
 #[cfg(not(feature = "off"))]
 mod life;
 #[cfg(feature = "off")]

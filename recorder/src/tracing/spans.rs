@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code)] // the calling thread's lane is a raw pointer
 
+use std::collections::HashSet;
+
 use ringscope_format::{LinkRole, LostCause};
 use tracing_core::{field::ValueSet, span};
 
@@ -245,7 +247,9 @@ fn exit_out_of_turn(here: &Here, id: u64) {
 #[cold]
 pub(super) fn leave_for_good(ids: impl Iterator<Item = u64>) {
     let entered = thread::this().entered_ids();
-    let gone: Vec<u64> = ids.filter(|id| entered.contains(id)).collect();
+    // Sets, since there may be many of both.
+    let inside: HashSet<u64> = entered.iter().copied().collect();
+    let gone: HashSet<u64> = ids.filter(|id| inside.contains(id)).collect();
     entered.into_iter().rev().filter(|id| gone.contains(id)).for_each(exit);
 }
 

@@ -34,15 +34,16 @@ impl Default for Subscriber {
 }
 
 impl Subscriber {
-    /// A subscriber that takes what the recording that runs now is to have
-    /// ([`Recorder::level`](crate::Recorder::level)); if none does, what `RINGSCOPE_LEVEL` or
-    /// `ringscope.toml` asks for; everything if nobody says. It stays so, whatever is started later.
+    /// A subscriber that takes what the recording that runs is to have
+    /// ([`Recorder::level`](crate::Recorder::level)), whichever of them is started first; while none
+    /// runs, what `RINGSCOPE_LEVEL` or `ringscope.toml` asks for; everything if nobody says.
     pub fn new() -> Self {
         life::prepare();
-        Self { filter: Filter::usual() }
+        Self { filter: Filter::by_level() }
     }
 
-    /// Takes what the filter lets through, whatever the level of the recording. What of it was not understood is
+    /// Takes what the filter lets through, whatever the level of the recording; but if nothing of it
+    /// is understood, that decides. What of it was not understood is
     /// in [`Filter::ignored`] and said on standard error.
     pub fn with_filter(mut self, filter: impl Into<Filter>) -> Self {
         self.filter = filter.into();

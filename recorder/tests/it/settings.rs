@@ -1,7 +1,7 @@
 //! What the environment and `ringscope.toml` say is done, and what they say wrong is
 //! said and does no harm.
 
-use std::{env, fs, thread, time::Duration};
+use std::{env, ffi::OsStr, fs, os::unix::ffi::OsStrExt, thread, time::Duration};
 
 use ringscope::{
     Builder, CallSite, DeviceQueue, Error, Kind, Level, Recorder, init_from_env, span,
@@ -11,6 +11,7 @@ use ringscope::{
 use crate::{
     child::{Child, Scene, child, wait_until},
     posix,
+    told::Told,
 };
 
 /// A program with that one line in it, in a directory of its own.
@@ -197,13 +198,22 @@ fn settings_that_start_no_recording_say_so() {
 fn what_is_not_utf8_is_a_path_or_a_warning() {
     let program = program!()
         .environment_bytes("RINGSCOPE_TRACE", b"run\xFF.trace")
+        .environment_bytes("RINGSCOPE_JSONL", b"lines\xFF.jsonl")
+        .environment_bytes("RINGSCOPE_CLOCK", b"os\xFF")
         .environment_bytes("RINGSCOPE_MODE", b"full\xFF")
         .environment_bytes("METRICS_LOG_ENABLED", b"\xFF");
     let end = program.run().succeeded();
     let warnings = "ringscope: RINGSCOPE_MODE: is not UTF-8; it is left as it was\n\
-                    ringscope: METRICS_LOG_ENABLED: is not UTF-8; it is left as it was\n";
+                    ringscope: METRICS_LOG_ENABLED: is not UTF-8; it is left as it was\n\
+                    ringscope: RINGSCOPE_CLOCK: is not UTF-8; it is left as it was\n";
     assert_eq!(end.stderr, warnings);
-    assert_eq!(end.files(".trace").len(), 1);
+    let at = |name: &[u8]| end.path("").join(OsStr::from_bytes(name));
+    let told = Told::read(&at(b"run\xFF.trace"));
+    let usual = program!().environment("RINGSCOPE_TRACE", "run.trace").run().succeeded();
+    let usual = usual.trace().trace.header().counter;
+    assert_eq!((told.named("token").len(), told.trace.header().counter), (100, usual));
+    let lines = fs::read_to_string(at(b"lines\xFF.jsonl")).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.contains("\"name\":\"token\"")).count(), 100);
     assert_eq!(end.said("recording"), "true");
 }
 

@@ -1,15 +1,19 @@
 //! What is not asked for is not recorded, and costs nothing.
 
-use std::{env, fs, sync::atomic::Ordering::Relaxed};
+use std::{
+    env, fs,
+    sync::{Barrier, atomic::Ordering::Relaxed},
+    thread,
+};
 
 use ringscope::{
-    Level, init_from_env,
+    Builder, Level, Recorder, init_from_env,
     tracing::{Filter, MetricsLayer, Subscriber},
 };
 use tracing::{Dispatch, debug_span, info_span, trace_span, warn_span};
 use tracing_subscriber::prelude::*;
 
-use super::{Count, KINDS, install};
+use super::{Count, KINDS, LAYER, install};
 use crate::{child::child, told::Told};
 
 #[test]
@@ -168,17 +172,171 @@ fn the_level_from_outside_needs_no_line_of_code_whatever_is_started_first() {
     }
 }
 
+/// Starts and installs in the order of the argument, `subscriber before` and so on.
+fn in_either_order(argument: &str, builder: Builder) -> Recorder {
+    let (kind, order) = argument.split_once(' ').unwrap();
+    let before = (order == "before").then(|| install(kind));
+    let recorder = builder.start().unwrap();
+    before.is_none().then(|| install(kind));
+    recorder
+}
+
+fn in_all_orders() -> impl Iterator<Item = String> {
+    let orders = |kind| ["before", "after"].map(|order| format!("{kind} {order}"));
+    KINDS.into_iter().flat_map(orders)
+}
+
 #[test]
-fn the_level_of_the_recording_that_runs_goes_before_that_of_the_environment() {
+fn the_level_of_the_recording_goes_before_that_of_the_environment_whatever_is_started_first() {
     let end = child(|scene| {
-        let recorder = scene.builder().level(Level::Info).start().unwrap();
-        install(&scene.argument());
+        let builder = scene.builder().level(Level::Info);
+        let recorder = in_either_order(&scene.argument(), builder);
+        assert_eq!(recorder.level(), Level::Info);
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+    });
+    for order in in_all_orders() {
+        for level in ["error", "trace"] {
+            let end = end.another().argument(&order).environment("RINGSCOPE_LEVEL", level);
+            assert_eq!(names(&end.run().succeeded().trace()), recorded_at("info"), "{order}");
+        }
+    }
+}
+
+#[test]
+fn where_code_says_nothing_the_environment_does_and_then_the_file_whatever_is_started_first() {
+    let end = child(|scene| {
+        env::set_current_dir(scene.path("")).unwrap();
+        let recorder = in_either_order(&scene.argument(), scene.builder());
+        scene.say("level", format!("{:?}", recorder.level()));
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+    });
+    for order in in_all_orders() {
+        let run = |level: &str| {
+            let end = end.another().argument(&order);
+            fs::write(end.path("ringscope.toml"), format!("level = '{level}'\n")).unwrap();
+            end
+        };
+        let by_environment = run("error").environment("RINGSCOPE_LEVEL", "debug");
+        for (end, level, is) in [(by_environment, "debug", "Debug"), (run("warn"), "warn", "Warn")]
+        {
+            let end = end.run().succeeded();
+            assert_eq!(names(&end.trace()), recorded_at(level), "{order} {level}");
+            assert_eq!((end.said("level").as_str(), end.stderr.as_str()), (is, ""));
+        }
+    }
+}
+
+#[test]
+fn a_level_holds_as_long_as_its_recording_and_between_them_that_of_the_environment() {
+    const LEVELS: [(&str, Level); 4] = [
+        ("error", Level::Error),
+        ("trace", Level::Trace),
+        ("warn", Level::Warn),
+        ("debug", Level::Debug),
+    ];
+    let end = child(|scene| {
+        let kind = scene.argument();
+        install(&kind);
+        let nothing_runs = || {
+            say_something_of_every_level();
+            // To the layer everything comes: others may want it.
+            let takes_debug = kind == LAYER || tracing::enabled!(tracing::Level::DEBUG);
+            assert!(tracing::enabled!(tracing::Level::INFO));
+            assert_eq!(takes_debug, kind == LAYER);
+        };
+        nothing_runs();
+        for (name, level) in LEVELS {
+            let builder = scene.builder().path(scene.path(&format!("{name}.trace")));
+            let recorder = builder.level(level).start().unwrap();
+            say_something_of_every_level();
+            recorder.finish().unwrap();
+            nothing_runs();
+        }
+        let recorder = scene.builder().start().unwrap();
         say_something_of_every_level();
         recorder.finish().unwrap();
     });
     for kind in KINDS {
-        let end = end.another().argument(kind).environment("RINGSCOPE_LEVEL", "error");
-        assert_eq!(names(&end.run().succeeded().trace()), recorded_at("info"), "{kind}");
+        let end = end.another().argument(kind).environment("RINGSCOPE_LEVEL", "info");
+        let end = end.run().succeeded();
+        for (name, _) in LEVELS {
+            let told = Told::read(&end.path(&format!("{name}.trace")));
+            assert_eq!(names(&told), recorded_at(name), "{kind} {name}");
+        }
+        assert_eq!(names(&end.trace()), recorded_at("info"), "{kind}");
+    }
+}
+
+#[test]
+fn a_level_reaches_a_subscriber_of_another_thread_alone() {
+    let end = child(|scene| {
+        let (installed, started) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                tracing::subscriber::with_default(Subscriber::new(), || {
+                    say_something_of_every_level();
+                    installed.wait();
+                    started.wait();
+                    say_something_of_every_level();
+                });
+            });
+            installed.wait();
+            let recorder = scene.builder().level(Level::Info).start().unwrap();
+            started.wait();
+            other.join().unwrap();
+            recorder.finish().unwrap();
+        });
+    });
+    assert_eq!(names(&end.run().succeeded().trace()), recorded_at("info"));
+}
+
+#[test]
+fn a_level_that_is_not_understood_is_said_once_whoever_asks_for_it() {
+    let end = child(|scene| {
+        env::set_current_dir(scene.path("")).unwrap();
+        let argument = scene.argument();
+        let recorder = match argument.strip_prefix("from_env ") {
+            Some(order) => in_either_order(order, Builder::from_env().path("run.trace")),
+            None => in_either_order(&argument, scene.builder()),
+        };
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+        drop(Subscriber::new().with_filter(Filter::from_env()));
+        drop(scene.builder().start().unwrap());
+    });
+    let why = "not a level; write off, error, warn, info, debug or trace; it is left as it was";
+    for order in in_all_orders().flat_map(|order| [format!("from_env {order}"), order]) {
+        let end = end.another().argument(&order);
+        fs::write(end.path("ringscope.toml"), "level = 'infor'\n").unwrap();
+        let end = end.environment("RINGSCOPE_LEVEL", "inof").run().succeeded();
+        let mut said: Vec<_> = end.stderr.lines().collect();
+        said.sort_unstable();
+        let expected = [
+            format!("ringscope: RINGSCOPE_LEVEL = `inof`: {why}"),
+            format!("ringscope: ringscope.toml: line 1: level = `infor`: {why}"),
+        ];
+        assert_eq!(said, expected, "{order}");
+    }
+}
+
+#[test]
+fn a_filter_of_which_nothing_is_understood_leaves_it_to_the_level_of_the_recording() {
+    let end = child(|scene| {
+        let filter = scene.argument();
+        Subscriber::new().with_filter(filter.trim()).install().unwrap();
+        let recorder = scene.builder().level(Level::Info).start().unwrap();
+        say_something_of_every_level();
+        recorder.finish().unwrap();
+    });
+    for filter in ["inof", "", "app=lots"] {
+        let end = end.another().argument(format!(" {filter}")).run().succeeded();
+        assert_eq!(names(&end.trace()), recorded_at("info"), "{filter}");
+        let decides = "the level of the recording decides, as without it";
+        let last = format!("ringscope: filter left out all of `{filter}`: {decides}");
+        assert_eq!(end.stderr.lines().last(), Some(last.as_str()));
+        assert_eq!(end.stderr.lines().count(), 1 + usize::from(!filter.is_empty()));
     }
 }
 

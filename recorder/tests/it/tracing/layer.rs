@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use ringscope::{Kind, tracing::MetricsLayer};
@@ -167,6 +168,28 @@ fn the_spans_of_a_layer_that_is_replaced_are_left_and_closed() {
     };
     assert_eq!(lives("waiting"), vec![0; 10_000]);
     assert_eq!((lives("outer"), lives("inner"), lives("shared")), (vec![2], vec![1], vec![1]));
+}
+
+#[test]
+fn a_layer_is_replaced_about_as_fast_within_many_spans_as_within_none() {
+    fn replaced_within(entered: usize) -> Duration {
+        let (layer, handle) = reload::Layer::new(MetricsLayer::new());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let _known: Vec<_> = (0..40_000).map(|_| info_span!("known")).collect();
+            let _entered: Vec<_> =
+                (0..entered).map(|_| info_span!(parent: None, "entered").entered()).collect();
+            let begun = Instant::now();
+            handle.reload(MetricsLayer::new()).unwrap();
+            begun.elapsed()
+        })
+    }
+    let end = child(|_| {
+        // The quickest of some, since others are at work beside this.
+        let quickest = |entered| (0..3).map(|_| replaced_within(entered)).min().unwrap();
+        let (none, many) = (quickest(0), quickest(10_000));
+        assert!(many < 5 * none, "{many:?} within many, {none:?} within none");
+    });
+    end.run().succeeded();
 }
 
 #[test]

@@ -191,7 +191,11 @@ fn a_span_that_waits_for_another_or_is_never_entered_tells_its_life() {
         told.is_finished_and_adds_up();
         let [queued] = lives(&told, "queued")[..] else { panic!("one life") };
         assert!(told.trace.clock().ns(queued.end - queued.start) >= 3e6);
-        assert!(busy_ns(&told, queued) < 3e6);
+        let is_slice = |event: &&Event| event.kind == Kind::SLICE;
+        let slice = told.named("queued").into_iter().find(is_slice).unwrap();
+        assert!(slice.start >= told.only("something else").end, "it waited before its slice");
+        let inside = OwnedValue::Ticks(slice.end - slice.start);
+        assert_eq!(queued.field("busy"), Some(&inside));
         let never = told.only("never");
         assert_eq!((never.kind, never.number("slices")), (Kind::TASK, 0));
         assert_eq!(never.field("size"), Some(&OwnedValue::I64(3)));
@@ -262,6 +266,44 @@ fn spans_between_two_recordings_are_not_taken_for_lives() {
     // Not looked up when it was created: the fast way is still theirs.
     let [life] = lives(&told, "step")[..] else { panic!("one life") };
     assert_eq!(life.field("from_first_enter"), Some(&OwnedValue::Bool(true)));
+}
+
+#[test]
+fn a_plain_span_of_an_earlier_recording_that_was_not_entered_in_it_has_a_life_in_the_next() {
+    fn step() -> tracing::Span {
+        info_span!("step")
+    }
+    let end = child(|scene| {
+        let recorder = recording(scene);
+        (0..100).for_each(|_| step().in_scope(|| ()));
+        let (kept, never, entered) = (step(), step(), step());
+        entered.in_scope(|| ());
+        recorder.finish().unwrap();
+        let recorder = scene.builder().path(scene.path("next.trace")).start().unwrap();
+        for span in [&kept, &entered, &kept, &entered] {
+            span.in_scope(|| ());
+        }
+        drop(entered);
+        drop(kept);
+        drop(never);
+        recorder.finish().unwrap();
+    });
+    let end = end.run().succeeded();
+    let told = Told::read(&end.path("next.trace"));
+    told.is_finished_and_adds_up();
+    // Of the one that was entered it is known that it is older.
+    let [kept, never] = lives(&told, "step")[..] else { panic!("two lives") };
+    let slices: Vec<_> =
+        told.named("step").into_iter().filter(|it| it.kind == Kind::SLICE).collect();
+    assert_eq!(slices.len(), 4);
+    assert_eq!(
+        (kept.start, kept.link, kept.number("slices")),
+        (slices[0].start, slices[0].link, 2)
+    );
+    assert_eq!((never.number("slices"), never.end - never.start), (0, 0));
+    for life in [kept, never] {
+        assert_eq!(life.field("from_first_enter"), Some(&OwnedValue::Bool(true)));
+    }
 }
 
 #[test]
