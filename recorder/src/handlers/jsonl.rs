@@ -1,6 +1,7 @@
 //! Events as JSON lines in files that rotate.
 
 use std::{
+    collections::VecDeque,
     fs::{self, File},
     io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
@@ -19,7 +20,8 @@ use crate::file_names::numbered;
 ///
 /// Buffered; what is in the buffer is written when nothing has come for a moment, at
 /// least once a second. A file that has grown to [`rotate_at`](Self::rotate_at) is
-/// followed by `name.1.jsonl`, `name.2.jsonl` and so on.
+/// followed by `name.1.jsonl`, `name.2.jsonl` and so on; numbers of files that hold anything else
+/// are left out.
 #[derive(Debug)]
 pub struct JsonlExporter {
     path: PathBuf,
@@ -29,10 +31,15 @@ pub struct JsonlExporter {
     keep: u32,
     /// Number of the file that is being written.
     number: u32,
+    /// Those of the files before it that are still there, the oldest first.
+    before: VecDeque<u32>,
 }
 
+/// How each of our lines begins, and no other file that we know of.
+const BEGINNING: &[u8] = b"{\"at\":\"";
+
 impl JsonlExporter {
-    /// Creates the file, or replaces one that is there, if that is empty or begins with `{`, as
+    /// Creates the file, or replaces one that is there, if that is empty or begins with `{"at":"`, as
     /// earlier JSON lines do: no other is emptied, and a trace least of all. It may be a pipe or a
     /// device, such as `/dev/stdout`. Files that follow are beside it, wherever the program
     /// goes meanwhile, and replace no others either.
@@ -44,7 +51,8 @@ impl JsonlExporter {
         let path = path.into();
         let out = BufWriter::with_capacity(1 << 16, open(&path)?);
         let path = std::path::absolute(&path).unwrap_or(path);
-        Ok(Self { path, out, written: 0, rotate_at: 256 << 20, keep: u32::MAX, number: 0 })
+        let (rotate_at, keep, before) = (256 << 20, u32::MAX, VecDeque::new());
+        Ok(Self { path, out, written: 0, rotate_at, keep, number: 0, before })
     }
 
     /// How large a file may grow before the next one is begun. Default: 256 MiB.
@@ -63,10 +71,20 @@ impl JsonlExporter {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
-        let number = self.number + 1;
-        self.out = BufWriter::with_capacity(1 << 16, open(&file_of(&self.path, number))?);
+        let mut number = self.number;
+        let file = loop {
+            number += 1;
+            match open(&file_of(&self.path, number)) {
+                // Somebody else's; the next may be free.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => break opened?,
+            }
+        };
+        self.out = BufWriter::with_capacity(1 << 16, file);
+        self.before.push_back(self.number);
         (self.number, self.written) = (number, 0);
-        if let Some(oldest) = number.checked_sub(self.keep) {
+        while self.before.len() >= self.keep as usize {
+            let Some(oldest) = self.before.pop_front() else { break };
             // Somebody may have taken it away already.
             let _ = fs::remove_file(file_of(&self.path, oldest));
         }
@@ -94,12 +112,13 @@ fn what_is_there(path: &Path) -> io::Result<Option<&'static str>> {
     if !fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
         return Ok(None);
     }
-    let mut first = [0; 8];
-    let read = File::open(path)?.read(&mut first)?;
-    Ok(match first {
+    let mut first = Vec::new();
+    File::open(path)?.take(8).read_to_end(&mut first)?;
+    // Of a line that a full disk has cut off there may be less.
+    let of_beginning = first.len().min(BEGINNING.len());
+    Ok(match &first[..of_beginning] {
         _ if looks_like_a_trace(&first) => Some("is a trace"),
-        [b'{', ..] => None,
-        _ if read == 0 => None,
+        beginning if BEGINNING.starts_with(beginning) => None,
         _ => Some("holds something else, which is kept"),
     })
 }
@@ -295,7 +314,10 @@ mod tests {
     fn a_file_that_holds_something_else_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ringscope.toml");
-        for held in ["trace = 'run.trace'\n", " ", "[1]", "\u{feff}{}\n", "\0"] {
+        let package = "{\n  \"name\": \"app\"\n}\n";
+        let others = ["{\"name\":\"app\"}\n", "{}\n", "{\"at\":7}\n", "{\"a\""];
+        let no_objects = ["trace = 'run.trace'\n", " ", "[1]", "\u{feff}{}\n", "\0"];
+        for held in [package].into_iter().chain(others).chain(no_objects) {
             fs::write(&path, held).unwrap();
             let error = JsonlExporter::create(&path).unwrap_err();
             let said = "holds something else, which is kept; give JSON lines a file of their own";
@@ -309,7 +331,10 @@ mod tests {
     fn an_empty_file_and_earlier_json_lines_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.jsonl");
-        for held in ["", "{", "{\"at\":\"2017-07-14T02:40:00Z\"}\n{}\n"] {
+        let mut line = Vec::new();
+        write_line(&mut line, &event()).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        for held in ["", "{", "{\"at", &line, &(line.clone() + "{}\n")] {
             fs::write(&path, held).unwrap();
             drop(JsonlExporter::create(&path).unwrap());
             assert_eq!(fs::read_to_string(&path).unwrap(), "", "{held}");
@@ -317,17 +342,27 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_holds_something_else_is_not_rotated_to() {
+    fn a_file_that_holds_something_else_is_neither_rotated_to_nor_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let foreign = dir.path().join("run.1.jsonl");
-        fs::write(&foreign, "notes").unwrap();
-        let mut exporter =
-            JsonlExporter::create(dir.path().join("run.jsonl")).unwrap().rotate_at(1);
-        exporter.export(&event()).unwrap();
-        let error = exporter.export(&event()).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{}: holds something", foreign.display())), "{error}");
-        assert_eq!(fs::read_to_string(&foreign).unwrap(), "notes");
-        assert!(fs::read(dir.path().join("run.jsonl")).unwrap().ends_with(b"}\n"));
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("run.1.jsonl"), "notes").unwrap();
+        fs::write(at("run.3.jsonl"), "{\"name\": \"app\"}\n").unwrap();
+        let mut exporter = JsonlExporter::create(at("run.jsonl")).unwrap().rotate_at(1).keep(2);
+        let (mut written, mut there) = (Vec::new(), Vec::<Vec<u32>>::new());
+        for _ in 0..4 {
+            exporter.export(&event()).unwrap();
+            exporter.flush().unwrap();
+            written.push(exporter.number);
+            let numbers = 0..10;
+            there.push(numbers.filter(|&n| file_of(&at("run.jsonl"), n).exists()).collect());
+        }
+        assert_eq!(written, [0, 2, 4, 5]);
+        let expected: [Vec<u32>; 4] =
+            [vec![0, 1, 3], vec![0, 1, 2, 3], vec![1, 2, 3, 4], vec![1, 3, 4, 5]];
+        assert_eq!(there, expected);
+        assert_eq!(fs::read_to_string(at("run.1.jsonl")).unwrap(), "notes");
+        assert_eq!(fs::read_to_string(at("run.3.jsonl")).unwrap(), "{\"name\": \"app\"}\n");
+        assert!(fs::read(at("run.5.jsonl")).unwrap().ends_with(b"}\n"));
     }
 
     #[test]

@@ -24,8 +24,9 @@ impl Recorder {
     }
 
     /// Ends an exporter once it has seen everything that was recorded before this
-    /// call, or after two seconds. `None` if it is not attached: it was dropped
-    /// already, and the summary will say why.
+    /// call. That it comes to it is waited for as by [`flush`](Self::flush), ten seconds at most where
+    /// the drain is behind; after that the exporter has two seconds to take it. `None` if it is not
+    /// attached: it was dropped already, and the summary will say why.
     ///
     /// An exporter that detaches itself is not waited for: it is still given what has come to it,
     /// ends after that, and the report is how it went until this call.

@@ -2,11 +2,15 @@
 
 use std::{
     fmt,
+    fs::File,
     panic::panic_any,
+    path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, Weak,
         mpsc::{self, Sender},
     },
+    thread,
+    time::Duration,
 };
 
 use ringscope::{
@@ -15,7 +19,7 @@ use ringscope::{
     span,
 };
 
-use crate::child::child;
+use crate::child::{child, wait_until};
 
 /// Neither says what it is nor lets itself be dropped.
 #[derive(Debug)]
@@ -46,8 +50,12 @@ impl MetricExporter for Does {
 
 /// What is noted of one that was fed one event.
 fn notes_of(recorder: Recorder, exporter: impl MetricExporter) -> Vec<String> {
-    recorder.attach(exporter, ExportFilter::all());
+    let id = recorder.attach(exporter, ExportFilter::all());
     drop(span!("token"));
+    recorder.flush();
+    // Finishing waits two seconds, and on a busy machine a panic takes long to print.
+    let is_done = |it: ExportReport| it.exported == 1 || it.dropped.is_some();
+    wait_until("it to be done", || recorder.export_report(id).is_none_or(is_done));
     let summary = recorder.finish().unwrap();
     summary.problems.iter().map(ToString::to_string).collect()
 }
@@ -228,4 +236,65 @@ fn one_that_ends_the_recording_is_not_waited_for_by_itself() {
     })
     .run()
     .succeeded();
+}
+
+/// Detaches itself at its first event, when the recording has been about to end for so long; and
+/// leaves a file behind at its end.
+struct LeavesAtTheEnd {
+    itself: Arc<OnceLock<(Arc<Recorder>, ExporterId)>>,
+    at_work: Sender<()>,
+    after: Duration,
+    end: PathBuf,
+}
+
+impl MetricExporter for LeavesAtTheEnd {
+    fn export(&mut self, _: &Event) -> Result<(), ExportError> {
+        let (recorder, id) = self.itself.wait();
+        self.at_work.send(())?;
+        while span!("is it still recorded?").is_recording() {
+            thread::sleep(Duration::from_micros(100));
+        }
+        thread::sleep(self.after);
+        recorder.detach(*id);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), ExportError> {
+        File::create_new(&self.end)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn one_that_detaches_itself_while_the_recording_ends_comes_to_its_end() {
+    const EXPORTERS: u64 = 16;
+    let end = child(|scene| {
+        let slow = Duration::from_secs(1);
+        let builder = scene.builder().ring_records(1 << 20).ticks(slow, slow);
+        let recorder = Arc::new(builder.start().unwrap());
+        let (at_work, are_at_work) = mpsc::channel();
+        for number in 0..EXPORTERS {
+            let itself = Arc::new(OnceLock::new());
+            let leaves = LeavesAtTheEnd {
+                itself: Arc::clone(&itself),
+                at_work: at_work.clone(),
+                after: Duration::from_micros(250 * number),
+                end: scene.path(&format!("{number}.end")),
+            };
+            let id = recorder.attach(leaves, ExportFilter::all().names("first"));
+            assert!(itself.set((Arc::clone(&recorder), id)).is_ok());
+        }
+        event!("first");
+        recorder.flush();
+        (0..EXPORTERS).for_each(|_| are_at_work.recv().unwrap());
+        // So much that the drain's last pass takes a while: who asks it for another meanwhile
+        // waits in vain. The recording ends with the process, as the exporters have it, too.
+        (0..25_000).for_each(|_| event!("rest"));
+        std::mem::forget(recorder);
+    });
+    for _ in 0..3 {
+        let end = end.another().run().succeeded();
+        assert_eq!(end.files(".end").len() as u64, EXPORTERS);
+        end.trace().is_finished_and_adds_up();
+    }
 }

@@ -110,10 +110,38 @@ fn json_lines_leave_a_file_alone_that_holds_something_else_and_say_so() {
 }
 
 #[test]
+fn json_lines_leave_other_json_alone() {
+    const PACKAGE: &str = "{\n  \"name\": \"app\"\n}\n";
+    let program = child(|scene: &Scene| program(scene));
+    fs::write(program.path("package.json"), PACKAGE).unwrap();
+    let program = program.environment("RINGSCOPE_TRACE", "run.trace");
+    let end = program.environment("RINGSCOPE_JSONL", "package.json").run().succeeded();
+    let why = "package.json: holds something else, which is kept; \
+               give JSON lines a file of their own";
+    assert_eq!(end.stderr, format!("ringscope: not exporting: {why}\n"));
+    assert_eq!(fs::read_to_string(end.path("package.json")).unwrap(), PACKAGE);
+}
+
+#[test]
+fn json_lines_go_on_in_the_next_file_that_is_free() {
+    let end = child(|scene: &Scene| {
+        let jsonl = JsonlExporter::create(scene.path("run.jsonl")).unwrap().rotate_at(1);
+        let recorder = scene.builder().start().unwrap();
+        recorder.attach(jsonl, ExportFilter::all());
+        (0..3).for_each(|_| drop(span!("token")));
+        assert!(notes(&recorder.finish().unwrap()).is_empty());
+    });
+    fs::write(end.path("run.1.jsonl"), "{\"mine\": true}\n").unwrap();
+    let end = end.run().succeeded();
+    assert_eq!(end.files(".jsonl"), ["run.1.jsonl", "run.2.jsonl", "run.3.jsonl", "run.jsonl"]);
+    assert_eq!(fs::read_to_string(end.path("run.1.jsonl")).unwrap(), "{\"mine\": true}\n");
+}
+
+#[test]
 fn json_lines_replace_those_of_an_earlier_run_and_go_to_devices_too() {
     let first = child(|scene: &Scene| program(scene)).environment("RINGSCOPE_TRACE", "run.trace");
     let to_device = first.another().environment("RINGSCOPE_TRACE", "run.trace");
-    let earlier = "{\"name\":\"earlier\"}\n".repeat(1_000);
+    let earlier = "{\"at\":\"2026-11-16T17:04:05Z\"}\n".repeat(1_000);
     fs::write(first.path("run.jsonl"), earlier).unwrap();
     let end = first.environment("RINGSCOPE_JSONL", "run.jsonl").run().succeeded();
     let json = fs::read_to_string(end.path("run.jsonl")).unwrap();

@@ -14,6 +14,7 @@ use tracing::{Span, info, info_span};
 use crate::child::{Scene, child};
 
 const DEPTHS: usize = 6;
+const DESCENTS: usize = 2_000;
 
 /// A recording whose drain never sleeps, and all of its events.
 fn recording(scene: &Scene) -> (Recorder, Receiver<Event>) {
@@ -40,13 +41,17 @@ fn descend(enter: Enter<'_>, depth: usize, turn: u32) {
 }
 
 fn work(enter: Enter<'_>) {
-    (0..2_000).for_each(|turn| descend(enter, 0, turn));
+    (0..DESCENTS as u32).for_each(|turn| descend(enter, 0, turn));
 }
+
+/// A stretch of the work: so many descents one after the other.
+const STRETCH: u32 = 20;
 
 /// Everything was seen, and with the path that its depth tells.
 fn judge(recorder: Recorder, events: &Receiver<Event>) {
     let summary = recorder.finish().unwrap();
-    let (mut seen, mut wrong) = (0, 0);
+    let (mut seen, mut wrong, mut descents) = (0, 0, 0);
+    let mut stretches = Vec::new();
     for event in events {
         seen += 1;
         let expected = (0..event.path.len()).map(|n| format!("depth {n}"));
@@ -57,10 +62,20 @@ fn judge(recorder: Recorder, events: &Receiver<Event>) {
             None => event.field("around").and_then(Field::number).unwrap() as usize,
         };
         wrong += u64::from(event.path.len() != around);
+        descents += u32::from(event.name == "depth 0" && !event.kind.is_life());
+        if descents == STRETCH {
+            stretches.push(std::mem::take(&mut wrong));
+            descents = 0;
+        }
     }
-    assert_eq!(seen, summary.stored);
+    let all_stretches = DESCENTS / STRETCH as usize;
+    // Behind the last there are lives at most.
+    assert_eq!((seen, stretches.len(), wrong), (summary.stored, all_stretches, 0));
     // A span that began between the drain's looks at the stack and at the ring is not known yet.
-    assert!(wrong <= summary.stored / 1_000, "{wrong} of {}", summary.stored);
+    // How many events that costs is a matter of how long the drain is kept from its second look, and
+    // so of a busy machine; but however long it is, they are of one stretch or two.
+    let with_wrong = stretches.iter().filter(|wrong| **wrong > 0).count();
+    assert!(with_wrong <= 4, "wrong paths in each stretch: {stretches:?}");
 }
 
 fn span_of_tracing(depth: usize) -> Span {

@@ -14,8 +14,8 @@ use std::{
 use ringscope::{
     DeviceQueue, Kind, Problem, Recorder, Summary, async_span, counter, error, event,
     handlers::{
-        ChannelExporter, ConsoleExporter, Event, ExportError, ExportFilter, Field, JsonlExporter,
-        MetricExporter,
+        ChannelExporter, ConsoleExporter, Event, ExportError, ExportFilter, ExportReport, Field,
+        JsonlExporter, MetricExporter,
     },
     span,
     vocabulary::{CacheHit, CorrelationId, KernelCompleted},
@@ -168,7 +168,9 @@ fn one_that_panics_is_dropped_with_a_note_and_harms_nobody() {
             drop(span!("token"));
             recorder.flush();
         }
-        let _ = recorder.export_report(id);
+        // Finishing waits two seconds, and on a busy machine a panic takes long to print.
+        let is_dropped = |it: ExportReport| it.dropped.is_some();
+        wait_until("it to be dropped", || recorder.export_report(id).is_none_or(is_dropped));
         let summary = recorder.finish().unwrap();
         assert_eq!((summary.stored, summary.lost), (100, 0));
         assert_eq!(events.iter().count(), 100);
@@ -201,19 +203,20 @@ fn one_that_blocks_is_dropped_with_a_note_and_delays_nobody() {
         let (other, received) = ChannelExporter::new(1 << 20);
         let other = recorder.attach(other, ExportFilter::all().names("last"));
         let begun = Instant::now();
-        let mut recorded = 0_u64;
+        let (mut recorded, mut flushed_beside_it) = (0_u64, 0);
         while recorder.export_report(id).is_some() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "it is still attached");
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is still attached");
             for _ in 0..1_000 {
                 drop(span!("token"));
             }
             recorded += 1_000;
-            let flushing = Instant::now();
             assert!(recorder.flush());
-            assert!(flushing.elapsed() < Duration::from_secs(1), "a flush waited for it");
+            flushed_beside_it += u32::from(recorder.export_report(id).is_some());
             // So that the other one can keep up, on a machine that is busy too.
             thread::sleep(Duration::from_millis(5));
         }
+        // Its queue takes 131 of them: a flush that waited for it would come back when it is gone.
+        assert!(flushed_beside_it > 100, "{flushed_beside_it}");
         drop(span!("last"));
         let report = recorder.detach(other).unwrap();
         assert_eq!((report.exported, report.lost), (1, 0));
