@@ -15,7 +15,7 @@ use super::{
     life,
     sites::{self, Site},
     slots::{self, Birth, SAMPLED_OUT, Slot, Stays, UNRECORDED, UNTIMED, WAITED},
-    thread::{self, Around, Frame},
+    thread::{self, Around, Frame, Thread},
 };
 use crate::hot::{
     call_site::{CallSite, LOOK_CLOSER, OFF, unless_reentered},
@@ -70,6 +70,7 @@ fn create_plain(site: &'static Site) -> Option<u64> {
         return None;
     }
     let slot = thread.take_warm_slot()?;
+    thread.newest.set(slot);
     let (number, parent) = (thread.next_number(), thread.innermost());
     let id = slot.take(site, &Birth { number, parent, track: lane.track() });
     slot.begin(thread.turn.get(), UNTIMED);
@@ -175,7 +176,9 @@ pub(super) fn enter(id: u64) {
     // First what is the thread's: reaching it may be a call, which whatever is in registers by
     // then would have to survive.
     let here = ring_pool::here();
-    let Some((slot, site)) = slots::find_with_site(id) else { return };
+    let Some((slot, site)) = slots::find_with_site(here.tracing.newest.get(), id) else {
+        return;
+    };
     let site = &site.call_site;
     if let Some(room) = here.tracing.room()
         && let Some(lane) = here.lane()
@@ -381,21 +384,21 @@ fn tell(slot: &Slot, slice: &Slice) -> u64 {
 /// One handle less; whether the span is closed by that.
 #[inline(always)]
 pub(super) fn drop_handle(id: u64) -> bool {
-    let Some(slot) = slots::find(id) else { return false };
+    let thread = thread::this();
+    let Some(slot) = slots::find_near(thread.newest.get(), id) else { return false };
     let is_last = slot.drop_reference();
     if is_last {
-        close(slot, id);
+        close(thread, slot, id);
     }
     is_last
 }
 
 /// The end of a span.
 #[inline(always)]
-fn close(slot: &'static Slot, id: u64) {
-    let thread = thread::this();
+fn close(thread: &Thread, slot: &'static Slot, id: u64) {
     // What a thread has left it has a place for.
     if slot.is_plain() && thread.last_left.get() == id {
-        slot.free(id);
+        slot.free();
         thread.keep_slot(slot);
     } else {
         close_closer(slot, id);
@@ -415,7 +418,7 @@ fn close_closer(slot: &'static Slot, id: u64) {
     }
     life::unlist(slot);
     slot.forget_details();
-    slot.free(id);
+    slot.free();
     match thread {
         Some(thread) => thread.keep_slot(slot),
         None => unless_reentered(|| slots::give_back([slot].into_iter())).unwrap_or(()),

@@ -64,6 +64,8 @@ pub(crate) struct Thread {
     pub(super) turn: Cell<u32>,
     /// The next number, and the end of those that this thread may give.
     numbers: Cell<(u32, u32)>,
+    /// That of the span that was created last, most likely the next to be entered and to be closed.
+    pub(super) newest: Cell<&'static Slot>,
     /// The slot that was given back last: most spans are as short as the one before.
     warm: Cell<Option<&'static Slot>>,
     /// Null before the first use and after the last.
@@ -213,6 +215,7 @@ impl Thread {
             last_left: Cell::new(0),
             turn: Cell::new(0),
             numbers: Cell::new((0, 0)),
+            newest: Cell::new(&slots::NOBODY),
             warm: Cell::new(None),
             store: Cell::new(ptr::null()),
         }
