@@ -17,6 +17,7 @@ mod own_cost;
 mod part;
 pub mod repro;
 pub mod requests;
+mod rotation;
 pub mod slow;
 pub mod spans;
 #[cfg(feature = "sql")]
@@ -74,6 +75,7 @@ impl Context {
         let sieves = filter.sieves(&traces, common.budget())?;
         let context = Self { common, traces, filter, sieves };
         about::warn(&context);
+        rotation::warn(&context.traces);
         Ok(context)
     }
 

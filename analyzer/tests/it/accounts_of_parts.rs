@@ -65,6 +65,20 @@ fn vitals(state: RecordingState, stored: u64, lost: &[(usize, u64)]) -> Vitals {
     vitals
 }
 
+#[test]
+fn files_of_one_recording_side_by_side_say_what_figures_are_not_and_which_are_missing() {
+    let dir = tempdir().unwrap();
+    crate::accounts::rotation(dir.path());
+    let said = |files: &[&str]| analyze(dir.path(), &[&["tree"], files].concat()).stderr;
+    let parts = "run.trace and 1 more are parts of one recording: the self time of a span";
+    let missing = "of that recording, file 1 is not among these";
+    let all = said(&["run.2.trace", "run.trace", "run.1.trace"]);
+    assert!(all.contains(&parts.replace("1 more", "2 more")) && !all.contains("among these"));
+    let some = said(&["run.trace", "run.2.trace"]);
+    assert!(some.contains(parts) && some.contains(missing), "{some}");
+    assert!(!said(&["run.2.trace"]).contains("parts of one recording"));
+}
+
 /// What a file says was lost.
 fn loss(dir: &Path, name: &str) -> Value {
     analyze(dir, &["info", name, "--format", "json"]).json()["loss"].clone()
