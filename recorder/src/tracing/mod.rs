@@ -60,6 +60,9 @@
 //! - A span that was created before the recorder was started, or in an earlier recording, has slices and no
 //!   life. Its fields come with its first slice, so these are formatted and kept also while nothing is recorded.
 //!   One that the level of that time left out is not there later either.
+//! - Where the start or the end of a recording changes the level, every call site of `tracing` asks its subscribers
+//!   again what they take: code of the program, which must not wait for locks that the caller of `start` or `finish`
+//!   holds. A call site that another thread comes to for the first time just then may go by the level before.
 //! - When a span is created is looked up only where it may matter: not at a call site whose
 //!   first 64 spans were told by their slices. If a later one lives longer after all, its
 //!   life begins with its first enter and has the field `from_first_enter`; from then on the creation

@@ -150,8 +150,8 @@ pub(super) fn find(id: u64) -> Option<&'static Slot> {
 /// leads to. An id that was only just written by halves may take as long to be read as a span takes.
 #[inline(always)]
 pub(super) fn find_near(likely: &'static Slot, id: u64) -> Option<&'static Slot> {
-    // As in `find`. An id that nobody has leads nowhere, whatever is behind it.
-    if likely.id.load(Acquire) == id & !FREE { Some(likely) } else { find(id) }
+    // As in `find`: the id of a slot that nobody has leads nowhere, also if it was guessed.
+    if likely.id.load(Acquire) == id && id & FREE == 0 { Some(likely) } else { find(id) }
 }
 
 /// [`find_near`], and its site.
@@ -523,6 +523,7 @@ mod tests {
         assert!(ptr::eq(find(id).unwrap(), slot));
         assert!(ptr::eq(find_near(slot, id).unwrap(), slot));
         assert!(ptr::eq(find_near(&NOBODY, id).unwrap(), slot));
+        assert!(find(id | FREE).is_none() && find_near(slot, id | FREE).is_none());
         slot.free();
         let free = slot.id.load(Relaxed);
         for id in [id, free, free & !FREE] {

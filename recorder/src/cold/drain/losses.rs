@@ -40,7 +40,9 @@ impl Drain {
         let seen = &mut self.seen[index];
         // The vitals count the program's events; what the recorder's own
         // thread loses is in the table of losses alone.
-        let of_the_program = u64::from(!seen.lane.owner().is_recorder);
+        let is_recorder = seen.lane.owner().is_recorder;
+        let losses = if is_recorder { &mut self.own_losses } else { &mut self.losses };
+        let of_the_program = u64::from(!is_recorder);
         let [lost, lost_slots, skipped] = seen.lane.counts.read();
         // Behind the counts: rings overflow while the drain is held up, in the midst of a tick.
         let (from, to) = (self.last_pass, clock::ticks().max(not_earlier));
@@ -58,7 +60,7 @@ impl Drain {
                 seen.told[why] += events;
                 let total = seen.told[why];
                 let what = (seen.track, Loss::LOST, why);
-                note(&mut self.losses, what, [events, slots, total], (from, to));
+                note(losses, what, [events, slots, total], (from, to));
             }
             let skipped = skipped[cause] - seen.skipped[cause];
             if skipped > 0 {
@@ -66,7 +68,7 @@ impl Drain {
                 self.vitals.skipped[cause] += skipped * of_the_program;
                 let total = seen.skipped[cause];
                 let what = (seen.track, Loss::SKIPPED, cause);
-                note(&mut self.losses, what, [skipped, 0, total], (from, to));
+                note(losses, what, [skipped, 0, total], (from, to));
             }
         }
         to
@@ -102,18 +104,17 @@ impl Drain {
     /// the vitals say how many there are.
     #[inline]
     pub(super) fn write_losses(&mut self, now: u64) -> bool {
-        self.losses.is_empty() || self.write_new_losses(now)
+        (self.losses.is_empty() && self.own_losses.is_empty()) || self.write_new_losses(now)
     }
 
     /// The program's events that are counted and that no table has.
     pub(super) fn untold(&self) -> u64 {
-        let pending = self.of_the_program();
-        pending.fold(self.given_up, |sum, loss| sum.saturating_add(loss.events))
+        self.losses.iter().fold(self.given_up, |sum, loss| sum.saturating_add(loss.events))
     }
 
     /// These vitals without what the next file has to tell, as this one had no room for it.
     pub(super) fn without_untold(&self, mut vitals: Vitals) -> Vitals {
-        for loss in self.of_the_program() {
+        for loss in &self.losses {
             let cause = usize::from(loss.cause);
             match loss.class {
                 Loss::LOST => {
@@ -126,34 +127,33 @@ impl Drain {
         Vitals { untold: self.given_up, ..vitals }
     }
 
-    fn of_the_program(&self) -> impl Iterator<Item = &Loss> {
-        let is_own = |track: u32| {
-            let mut lanes = self.seen.iter().filter(|seen| seen.view != DrainView::Absent);
-            lanes.any(|seen| seen.track == track && seen.lane.owner().is_recorder)
-        };
-        self.losses.iter().filter(move |loss| loss.track == 0 || !is_own(loss.track))
-    }
-
     #[cold]
     fn write_new_losses(&mut self, now: u64) -> bool {
         for index in 0..self.seen.len() {
             let (view, track) = (self.seen[index].view, self.seen[index].track);
-            let concerned = self.losses.iter().any(|loss| loss.track == track);
+            let mut losses = self.losses.iter().chain(&self.own_losses);
+            let concerned = losses.any(|loss| loss.track == track);
             if view != DrainView::Absent && concerned && !self.describe_track(index, now, WIDEST) {
                 return false;
             }
         }
         let mut losses = std::mem::take(&mut self.losses);
+        let mut own = std::mem::take(&mut self.own_losses);
+        let written = self.write_all(&mut losses, now) && self.write_all(&mut own, now);
+        (self.losses, self.own_losses) = (losses, own);
+        written
+    }
+
+    /// Leaves those for which there was no room.
+    fn write_all(&mut self, losses: &mut Vec<Loss>, now: u64) -> bool {
         while !losses.is_empty() {
             let some = losses.len().min(LOSSES_AT_ONCE);
             let bytes = bytemuck::cast_slice(&losses[..some]);
             if !self.write_bytes(BatchKind::Losses, now, some as u32, bytes) {
-                self.losses = losses;
                 return false;
             }
             losses.drain(..some);
         }
-        self.losses = losses;
         true
     }
 
@@ -162,7 +162,11 @@ impl Drain {
     pub(super) fn give_up_the_rest(&mut self) {
         for seen in &mut self.seen {
             let lane = seen.lane;
-            if lane.ownership.drain_view() == DrainView::Absent {
+            // One that was recycled behind the last look is the next thread's.
+            if seen.view == DrainView::Retired {
+                seen.view = lane.ownership.drain_view();
+            }
+            if seen.view == DrainView::Absent {
                 continue;
             }
             let consumer = lane.consumer();

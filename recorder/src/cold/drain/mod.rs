@@ -200,7 +200,9 @@ pub(crate) struct Drain {
     /// The slot that last had the queues of devices described, and how many those were.
     queues_described: (u64, u32),
     homes: homes::Described,
+    /// What is counted and not written yet: of the program, and of the recorder's own readings.
     losses: Vec<Loss>,
+    own_losses: Vec<Loss>,
     /// The program's events that were lost at once when nothing could be written.
     given_up: u64,
     vitals: Vitals,
@@ -260,6 +262,7 @@ impl Drain {
             queues_described: (0, 0),
             homes: homes::Described::default(),
             losses: Vec::new(),
+            own_losses: Vec::new(),
             given_up: 0,
             vitals: Vitals::default(),
             edition: 1,

@@ -379,7 +379,9 @@ impl Sealer {
     /// must not grow, keeps only so many until its end; its dumps say them anyway.
     fn write_new_rules(&mut self) {
         let version = call_site::rules_version();
-        if self.log.rules_version == version {
+        // What has no event under them any more need not say them; the next file does.
+        let is_over = || lock(&self.shared.left_file).is_some();
+        if self.log.rules_version == version || is_over() {
             return;
         }
         let rules = call_site::rules().to_string();
@@ -576,10 +578,13 @@ mod tests {
         sealer.write_new_rules();
         assert_eq!((sealer.log.rules.as_str(), next(&sealer).as_str()), ("b=off", "a=off"));
         *lock(&sealer.shared.left_file) = Some((1, Vitals::default()));
+        set("c=off");
+        sealer.write_new_rules();
+        assert_eq!(sealer.log.rules, "b=off", "the drain has left it");
         sealer.close_left_file().unwrap();
         let end = sealer.log.end;
         sealer.write_new_rules();
-        assert_eq!(sealer.log.rules, "b=off");
+        assert_eq!(sealer.log.rules, "c=off");
         assert!(sealer.log.end > end);
         set("");
     }
