@@ -35,8 +35,11 @@ pub struct JsonlExporter {
     before: VecDeque<u32>,
 }
 
-/// How each of our lines begins, and no other file that we know of.
+/// How each of our lines begins, and no other file that we know of: then a time of so many bytes, and
+/// what comes behind it. Rows of latency and memory have a shorter time and no kind.
 const BEGINNING: &[u8] = b"{\"at\":\"";
+const TIME: usize = 30;
+const BEHIND: &[u8] = b"\",\"kind\":";
 
 impl JsonlExporter {
     /// Creates the file, or replaces one that is there, if that is empty or begins with `{"at":"`, as
@@ -113,14 +116,16 @@ fn what_is_there(path: &Path) -> io::Result<Option<&'static str>> {
         return Ok(None);
     }
     let mut first = Vec::new();
-    File::open(path)?.take(8).read_to_end(&mut first)?;
+    let most = BEGINNING.len() + TIME + BEHIND.len();
+    File::open(path)?.take(most as u64).read_to_end(&mut first)?;
+    if looks_like_a_trace(&first) {
+        return Ok(Some("is a trace"));
+    }
     // Of a line that a full disk has cut off there may be less.
-    let of_beginning = first.len().min(BEGINNING.len());
-    Ok(match &first[..of_beginning] {
-        _ if looks_like_a_trace(&first) => Some("is a trace"),
-        beginning if BEGINNING.starts_with(beginning) => None,
-        _ => Some("holds something else, which is kept"),
-    })
+    let (beginning, rest) = first.split_at(first.len().min(BEGINNING.len()));
+    let behind = rest.get(TIME..).unwrap_or_default();
+    let is_ours = BEGINNING.starts_with(beginning) && BEHIND.starts_with(behind);
+    Ok((!is_ours).then_some("holds something else, which is kept"))
 }
 
 /// `run.jsonl`, `run.1.jsonl`, ...
@@ -315,7 +320,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ringscope.toml");
         let package = "{\n  \"name\": \"app\"\n}\n";
-        let others = ["{\"name\":\"app\"}\n", "{}\n", "{\"at\":7}\n", "{\"a\""];
+        let row = "{\"at\":\"2026-11-16T17:04:05.123Z\",\"path\":\"step\"}\n";
+        let others = ["{\"name\":\"app\"}\n", "{}\n", "{\"at\":7}\n", "{\"a\"", row];
         let no_objects = ["trace = 'run.trace'\n", " ", "[1]", "\u{feff}{}\n", "\0"];
         for held in [package].into_iter().chain(others).chain(no_objects) {
             fs::write(&path, held).unwrap();
@@ -334,7 +340,7 @@ mod tests {
         let mut line = Vec::new();
         write_line(&mut line, &event()).unwrap();
         let line = String::from_utf8(line).unwrap();
-        for held in ["", "{", "{\"at", &line, &(line.clone() + "{}\n")] {
+        for held in ["", "{", "{\"at", &line[..20], &line[..43], &line, &(line.clone() + "{}\n")] {
             fs::write(&path, held).unwrap();
             drop(JsonlExporter::create(&path).unwrap());
             assert_eq!(fs::read_to_string(&path).unwrap(), "", "{held}");

@@ -141,7 +141,7 @@ fn json_lines_go_on_in_the_next_file_that_is_free() {
 fn json_lines_replace_those_of_an_earlier_run_and_go_to_devices_too() {
     let first = child(|scene: &Scene| program(scene)).environment("RINGSCOPE_TRACE", "run.trace");
     let to_device = first.another().environment("RINGSCOPE_TRACE", "run.trace");
-    let earlier = "{\"at\":\"2026-11-16T17:04:05Z\"}\n".repeat(1_000);
+    let earlier = "{\"at\":\"2026-11-16T17:04:05.000000001Z\",\"kind\":\"span\"}\n".repeat(1_000);
     fs::write(first.path("run.jsonl"), earlier).unwrap();
     let end = first.environment("RINGSCOPE_JSONL", "run.jsonl").run().succeeded();
     let json = fs::read_to_string(end.path("run.jsonl")).unwrap();
