@@ -105,7 +105,8 @@ fn about_the_trace(loaded: &Loaded, hints: &mut Vec<Hint>) {
         let most = (1..8).max_by_key(|&cause| own.lost[usize::from(cause)]);
         let remedy = match most.and_then(LostCause::from_byte) {
             Some(LostCause::RingFull) => {
-                ": take larger rings (`ring_records`), or record fewer (`1/N` rules)"
+                ": take larger rings (`ring_records`), record fewer (`1/N` rules), or, if bursts come \
+                 after pauses, look at them more often (`ticks`)"
             }
             Some(LostCause::File) => ": the disk was full, or the file at its limit",
             Some(LostCause::NoRing) => ": let rings take more memory (`ring_budget`)",
