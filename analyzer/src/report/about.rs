@@ -101,6 +101,15 @@ fn missing(loaded: &Loaded) -> Option<Account> {
     is_any.then(|| loaded.account()).flatten()
 }
 
+/// What has become of stored events that are not in the file: a recording may still have what its
+/// dump does not.
+pub(super) fn left_out(loaded: &Loaded) -> &'static str {
+    match loaded.trace.header().mode {
+        Mode::Dump => "not in this dump",
+        _ => "overwritten",
+    }
+}
+
 /// What is said after a number of events that is not this file's.
 pub(super) fn of_the_recording(scope: Scope) -> &'static str {
     if scope == Scope::Recording { " of the whole recording" } else { "" }

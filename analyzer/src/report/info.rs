@@ -144,7 +144,8 @@ pub(super) fn lines(loaded: &Loaded) -> Vec<String> {
             text.push_str(&format!(", {} skipped ({})", count(own.total_skipped()), own.skips()));
         }
         if vitals.overwritten > 0 {
-            text.push_str(&format!(", {} overwritten by newer ones", count(vitals.overwritten)));
+            let left_out = about::left_out(loaded);
+            text.push_str(&format!(", {} older ones {left_out}", count(vitals.overwritten)));
         }
         say("account", text);
         // What a copy says of its source is in its metadata, below.

@@ -316,7 +316,8 @@ fn account(loaded: &Loaded, unreadable: u64) -> String {
         ));
     }
     if vitals.overwritten > 0 {
-        text.push_str(&format!("; {} older ones overwritten", count(vitals.overwritten)));
+        let left_out = about::left_out(loaded);
+        text.push_str(&format!("; {} older ones {left_out}", count(vitals.overwritten)));
     }
     if vitals.texts_cut > 0 {
         text.push_str(&format!("; {} long texts of errors cut", count(vitals.texts_cut)));

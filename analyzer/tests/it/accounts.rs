@@ -157,13 +157,17 @@ fn a_damaged_file_may_have_lost_whatever_its_recording_lost() {
 #[test]
 fn what_a_flight_recorder_lost_before_what_it_kept_is_told_apart() {
     let dir = tempdir().unwrap();
-    for mode in [Mode::Dump, Mode::KeepLast] {
+    for (mode, left_out) in [(Mode::Dump, "not in this dump"), (Mode::KeepLast, "overwritten")] {
         let path = dir.path().join("flight.trace");
         file(&path, mode, 0, 2, (900, 9_000), RecordingState::Finished);
         let run = analyze(dir.path(), &["report", "flight.trace", "--section", "header"]);
-        let said = "LOST 2 of 102 events (1.96 %): 2 ring full; 900 older ones overwritten\n  before what \
-                    is kept, 9,000 of 9,900 events were lost (9,000 ring full)\n";
-        assert!(run.stdout.contains(said), "{mode:?}: {}", run.stdout);
+        let said = format!(
+            "LOST 2 of 102 events (1.96 %): 2 ring full; 900 older ones {left_out}\n  before what \
+             is kept, 9,000 of 9,900 events were lost (9,000 ring full)\n"
+        );
+        assert!(run.stdout.contains(&said), "{mode:?}: {}", run.stdout);
+        let info = analyze(dir.path(), &["info", "flight.trace"]).stdout;
+        assert!(info.contains(&format!(", 900 older ones {left_out}")), "{info}");
     }
 }
 
