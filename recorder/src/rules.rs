@@ -177,16 +177,17 @@ fn parse_rule(rule: &str) -> Result<Rule, RuleError> {
     Ok(Rule { pattern: pattern.trim().to_owned(), action })
 }
 
-/// `250ns`, `10us`, `1.5ms`, `30s`, `5m`.
+/// `250ns`, `10us`, `1.5ms`, `30s`, `5min`, `1h`: what `analyze` takes.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(unit_at);
     let seconds = match unit.trim() {
         "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
+        "us" | "µs" | "μs" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        "m" => 60.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
         _ => return None,
     };
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()

@@ -211,6 +211,10 @@ mod tests {
         assert_eq!(mode("full", 7), Ok(Mode::Full));
         assert_eq!(mode("keep-last:30s", 7), keep(30, 7));
         assert_eq!(mode("keep-last:2m:128MiB", 7), keep(120, 128 << 20));
+        assert_eq!(
+            (mode("keep-last:5min", 7), mode("keep-last:1h", 7)),
+            (keep(300, 7), keep(3_600, 7))
+        );
         for wrong in
             ["", "keep-last", "keep-last:", "keep-last:30", "keep-last:0s", "keep-last:1s:9XB"]
         {
