@@ -87,7 +87,7 @@ impl Context {
             schema,
             trace: about::trace_json(&self.traces),
             loss: about::loss_json(&self.traces),
-            exact: self.traces.is_whole(),
+            exact: self.traces.is_whole() && !rotation::are_parts(&self.traces),
             parts,
         }
     }

@@ -9,8 +9,8 @@ use crate::{
     output::{count, shown},
 };
 
-/// Says what figures of a rotation's files are not, and which of them are missing.
-pub(super) fn warn(traces: &Traces) {
+/// The files of each recording of which there are several.
+fn parts(traces: &Traces) -> impl Iterator<Item = Vec<&Loaded>> {
     let mut recordings: BTreeMap<[u8; 16], Vec<&Loaded>> = BTreeMap::new();
     for loaded in &traces.list {
         let header = loaded.trace.header();
@@ -18,7 +18,17 @@ pub(super) fn warn(traces: &Traces) {
             recordings.entry(header.recording).or_default().push(loaded);
         }
     }
-    for mut files in recordings.into_values().filter(|files| files.len() > 1) {
+    recordings.into_values().filter(|files| files.len() > 1)
+}
+
+/// Whether spans may enclose others that are in another of these files.
+pub(super) fn are_parts(traces: &Traces) -> bool {
+    parts(traces).next().is_some()
+}
+
+/// Says what figures of a rotation's files are not, and which of them are missing.
+pub(super) fn warn(traces: &Traces) {
+    for mut files in parts(traces) {
         files.sort_by_key(|loaded| loaded.trace.header().file_number);
         let first = shown(&files[0].path.display().to_string()).into_owned();
         let more = count(files.len() as u64 - 1);

@@ -77,6 +77,14 @@ fn files_of_one_recording_side_by_side_say_what_figures_are_not_and_which_are_mi
     let some = said(&["run.trace", "run.2.trace"]);
     assert!(some.contains(parts) && some.contains(missing), "{some}");
     assert!(!said(&["run.2.trace"]).contains("parts of one recording"));
+    let is_exact = |files: &[&str]| {
+        let spans = analyze(dir.path(), &[&["spans", "--format", "json"], files].concat());
+        spans.json()["exact"].clone()
+    };
+    assert_eq!(
+        (is_exact(&["run.trace"]), is_exact(&["run.trace", "run.1.trace"])),
+        (true.into(), false.into())
+    );
 }
 
 /// What a file says was lost.
